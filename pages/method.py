@@ -1,0 +1,317 @@
+"""One abstract and its demo: the claim, the picture, the verdicts, then the knobs."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import streamlit as st
+
+from core.abstracts import Abstract
+from core.lab import charts, ledger
+from core.lab.demo import Demo, caption
+from core.lab.verdicts import Verdict
+from pages.parts import compute, library, link, settings_form, shell, sweep, verdict_rows
+from pages.parts.link import Link
+from pages.parts.text import escape
+
+shell.begin()
+
+
+def heading(now: Link, abstract: Abstract | None) -> None:
+    """Name, one line, paper and authors; previous, next and share at the right."""
+    demo, order = now.demo, list(library.demos().values())
+    at = [d.id for d in order].index(demo.id)
+    left, right = st.columns([5, 2], vertical_alignment="center")
+    with left, st.container(gap="xxsmall"):
+        st.title(demo.name, anchor=False)
+        st.markdown(demo.line)
+        authors = f" · {abstract.authors}" if abstract is not None and abstract.authors else ""
+        st.markdown(f":small[:gray[{escape(demo.paper.title + authors)}]]", wrap=False, width="stretch")
+    with right, st.container(horizontal=True, horizontal_alignment="right"):
+        before, after = order[at - 1], order[(at + 1) % len(order)]
+        st.button(
+            "‹",
+            type="tertiary",
+            help=f"Previous: {before.name}",
+            key="previous",
+            on_click=link.go_to,
+            args=(Link(before, before.settings()),),
+        )
+        st.button(
+            "›",
+            type="tertiary",
+            help=f"Next: {after.name}",
+            key="next",
+            on_click=link.go_to,
+            args=(Link(after, after.settings()),),
+        )
+        with st.popover("Share", icon=":material/link:"):
+            share_box(now)
+
+
+def share_box(now: Link) -> None:
+    """The address that restores this page."""
+    params = link.write(now.demo, now.settings, now.seed, now.sweep)
+    base = (st.context.url or "").split("/method")[0]
+    st.caption("This link restores what you see: method, settings, seed.")
+    st.code(link.share("method", params, base), language=None, wrap_lines=True)
+
+
+def presets(now: Link) -> None:
+    """The presets as one row of buttons; none is lit at other settings."""
+    demo = now.demo
+    key = f"{demo.id}/preset"
+    st.session_state[key] = demo.preset_of(now.settings)
+
+    def chosen() -> None:
+        name = st.session_state[key]
+        if name:
+            link.go_to(Link(demo, demo.preset(name), now.seed, now.sweep))
+
+    st.segmented_control(
+        "Preset", list(demo.presets), key=key, on_change=chosen, label_visibility="collapsed"
+    )
+
+
+def figure(demo: Demo, index: int, run: compute.Shown) -> None:
+    """A caption as headline with its figure below."""
+    words = caption(demo.figures[index])
+    first, _, rest = words.partition(". ")
+    lead = first if first.endswith((".", "!", "?", ":")) else first + "."
+    st.markdown(f"**{escape(lead)}** {escape(rest)}")
+    fig = charts.in_theme(run.figures[index], shell.is_dark())
+    st.plotly_chart(
+        fig,
+        key=f"{demo.id}.{demo.figures[index].__name__}",
+        alt=words,
+        config={
+            "displayModeBar": "hover",
+            "displaylogo": False,
+            "modeBarButtons": [["toImage"]],
+            "toImageButtonOptions": {
+                "filename": f"{demo.id}-{index + 1}",
+                "width": 1280,
+                "height": 720,
+                "scale": 2,
+            },
+        },
+    )
+
+
+def verdict_block(now: Link, checked: pd.DataFrame | None) -> list[Verdict]:
+    """Verdict rows with a line on their evidence; returns what the abstract is coloured by."""
+    demo = now.demo
+    preset = demo.preset_of(now.settings)
+    default = library.verdicts(demo)
+    if checked is not None:
+        found = ledger.judge(demo, now.settings, checked)
+        origin = f"{checked['seed'].nunique()} paired seeds · computed just now, at these settings"
+    elif preset and (found := library.verdicts(demo, preset)):
+        seeds = len(library.book(demo).samples(preset).seeds)  # type: ignore[union-attr]
+        origin = f"{seeds} paired seeds · from the ledger, preset “{preset}”"
+    elif default:
+        found, origin = (
+            default,
+            "**not at your settings but at the default ones**; check them here under Settings",
+        )
+    else:
+        st.info(library.book_problem(demo), icon=":material/history:")
+        return []
+    st.html(verdict_rows.rows(demo, found, default if found is not default else ()))
+    st.caption(f"Small re-implementation, not the authors' code · {origin}")
+    return found
+
+
+def check_here(now: Link, progress) -> pd.DataFrame | None:
+    """The study at the present settings: a result, or the button and the progress that lead to it."""
+    demo, state = now.demo, st.session_state
+    key = (demo.id, now.settings)
+    book = library.book(demo)
+    seconds = (book.seconds() if book else 1.0) * demo.seeds
+    busy = state.get("check.wanted") == key
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if busy:
+            st.button(
+                "Stop",
+                icon=":material/stop:",
+                key="check.stop",
+                on_click=lambda: state.pop("check.wanted", None),
+            )
+        else:
+            st.button(
+                "Check the claims here",
+                icon=":material/fact_check:",
+                key="check.start",
+                on_click=lambda: state.update({"check.wanted": key}),
+            )
+            st.markdown(f":small[:gray[{demo.seeds} seeds, about {max(1, round(seconds))} s]]")
+    done = state.get("check.done")
+    if not busy:
+        return done[1] if done and done[0] == key else None
+    with progress:
+        bar = st.progress(0.0)
+
+    def report(i: int, of: int) -> None:
+        bar.progress(i / of, f"Checking the claims here · seed {min(i + 1, of)} of {of}")
+
+    try:
+        frame = compute.live_study(demo, now.settings, demo.seeds, report)
+    except ValueError as error:
+        progress.error(str(error), icon=":material/block:")
+        state.pop("check.wanted", None)
+        return None
+    state["check.done"] = (key, frame)
+    state.pop("check.wanted", None)
+    st.rerun()
+    return None
+
+
+def abstract_tab(demo: Demo, abstract: Abstract | None, verdicts: list[Verdict]) -> None:
+    """The abstract with its claims marked, the marks' meaning, the paper's page and two neighbours."""
+    if abstract is None:
+        st.caption("The abstract of this method is not in the collection.")
+        return
+    with st.container(key="paper"):
+        st.markdown(verdict_rows.annotated(demo, abstract, verdicts) if verdicts else abstract.display)
+    verdict_rows.legend()
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if demo.paper.url:
+            st.link_button("ICML page", demo.paper.url, type="tertiary", icon=":material/open_in_new:")
+        if demo.paper.code:
+            st.link_button("Authors' code", demo.paper.code, type="tertiary", icon=":material/code:")
+        near = [n for n in library.topic_map().neighbours(abstract.id, 6) if n.close]
+        for n in [n for n in near if library.demo_of(n.abstract)][:2]:
+            other = library.demo_of(n.abstract)
+            st.button(
+                f"Near: {other.name}",
+                type="tertiary",
+                key=f"near.{other.id}",
+                on_click=link.go_to,  # type: ignore[union-attr]
+                args=(Link(other, other.settings()),),
+                help="Shared words: " + ", ".join(n.shared),
+            )  # type: ignore[union-attr, arg-type]
+
+
+def downloads(now: Link, run: compute.Shown) -> None:
+    """The numbers to take away."""
+    demo = now.demo
+    rows = [(m, k, v) for m, by in run.measures.items() for k, v in by.items()]
+    table = pd.DataFrame(rows, columns=["measure", "method", "value"]).assign(seed=now.seed)
+    data = pd.concat(
+        [pd.DataFrame(charts.data_table(f)).assign(figure=i + 1) for i, f in enumerate(run.figures)]
+        or [pd.DataFrame()]
+    )
+    settings = {"method": demo.id, "seed": now.seed, "settings": now.settings.model_dump(mode="json")}
+    with st.container(horizontal=True):
+        for label, text, name, mime in (
+            ("Measures", table.to_csv(index=False), f"{demo.id}-measures.csv", "text/csv"),
+            ("Figures' data", data.to_csv(index=False), f"{demo.id}-figures.csv", "text/csv"),
+            (
+                "Settings",
+                json.dumps(settings, indent=1, ensure_ascii=False),
+                f"{demo.id}-settings.json",
+                "application/json",
+            ),
+        ):
+            st.download_button(
+                label,
+                text,
+                name,
+                mime,
+                type="tertiary",
+                icon=":material/download:",
+                on_click="ignore",
+                key=f"get.{name}",
+            )
+
+
+def measures_table(demo: Demo, run: compute.Shown) -> None:
+    """All measures of this run, one row a method."""
+    columns = {}
+    for name, by in run.measures.items():
+        m = demo.measures.get(name)
+        arrow = {"lower": " ↓", "higher": " ↑"}.get(m.better if m else "", "")
+        unit = f" ({m.unit})" if m and m.unit else ""
+        columns[(m.title if m else name) + unit + arrow] = pd.Series(by)
+    table = pd.DataFrame(columns)
+    st.dataframe(table, row_height=35, alt=f"Measures of {demo.name} at these settings, one seed")
+    st.caption("One run at these settings. ↓ lower is better, ↑ higher is better.")
+
+
+def main() -> None:
+    """Draw the page: places first, then the controls, then what they lead to."""
+    everything = library.demos()
+    if not everything:
+        st.error("No method can be loaded: " + " ".join(library.broken().values()))
+        return
+    now = link.settings_from_page(everything, next(iter(everything)))
+    demo = now.demo
+    abstract = library.abstract_of(demo)
+    with shell.sheet("method"):
+        heading(now, abstract)
+        for message in now.messages:
+            st.info(message, icon=":material/link:")
+        if refused := st.session_state.get("link.refused"):
+            st.error(
+                f"{refused} The picture still shows the last settings that work together.",
+                icon=":material/block:",
+            )
+        left, right = st.columns([15, 11], gap="large")
+        with left:
+            presets(now)
+            first = st.container()
+            first.skeleton(height=charts.HEIGHT + 60)
+            progress = st.container()
+            judged = st.container()
+            more = st.container()
+        with right:
+            tabs = st.tabs(["Abstract", "Settings", "How it works", "Code"])
+            with tabs[1]:
+                settings_form.draw(demo)
+                now = link.settings_from_page(everything, demo.id)
+                checked = check_here(now, progress)
+                st.caption(
+                    "The picture follows these settings at once. Verdicts belong to a preset "
+                    "until you check them here."
+                )
+        link.remember(now)
+        with judged:
+            verdicts = verdict_block(now, checked)
+        with tabs[0]:
+            abstract_tab(demo, abstract, verdicts)
+        with tabs[2]:
+            st.markdown(demo.how_it_works)
+        with tabs[3]:
+            st.code(demo.source, language="python", height=640)
+        run = compute.shown(demo, now.settings, now.seed)
+        below_left, below_right = st.columns([15, 11], gap="large")
+        fill(now, run, first, more)
+        with below_left:
+            sweep.draw(now)
+        with below_right:
+            st.subheader("What is smaller than in the paper", anchor=False)
+            st.markdown(demo.simplified)
+            st.markdown(f"**Why it breaks.** {demo.why_it_breaks}")
+            if not run.problem:
+                measures_table(demo, run)
+                downloads(now, run)
+
+
+def fill(now: Link, run: compute.Shown, first, more) -> None:
+    """Put the figures into their places."""
+    if run.problem:
+        first.empty()
+        more.error(run.problem, icon=":material/block:")
+        return
+    with more:
+        for i in range(1, len(run.figures)):
+            figure(now.demo, i, run)
+        for name, clip in run.sound.items():
+            st.markdown(f":small[:gray[{escape(name)}]]")
+            st.audio(clip, format="audio/wav")
+    with first:
+        figure(now.demo, 0, run)
+
+
+main()
