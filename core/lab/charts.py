@@ -104,6 +104,7 @@ def blank(
         tickfont=ticks,
         automargin=True,
         separatethousands=True,
+        exponentformat="power",
         dtick=1 if log_x else None,
     )
     fig.update_yaxes(
@@ -115,6 +116,7 @@ def blank(
         tickfont=ticks,
         automargin=True,
         separatethousands=True,
+        exponentformat="power",
         nticks=6,
         dtick=1 if log_y else None,
     )
@@ -224,9 +226,7 @@ def end_labels(fig: go.Figure, *, right: int = 150) -> None:
 def _y_range(fig: go.Figure, log: bool) -> tuple[float, float]:
     if fig.layout.yaxis.range is not None:
         return tuple(fig.layout.yaxis.range)
-    values = [
-        np.asarray(t.y, dtype=float).ravel() for t in fig.data if t.y is not None and t.type == "scatter"
-    ]
+    values = [np.asarray(t.y, dtype=float).ravel() for t in fig.data if t.y is not None and t.type == "scatter"]
     values += [np.array([s.y0, s.y1], dtype=float) for s in fig.layout.shapes if s.yref == "y"]
     y = np.concatenate(values)
     y = y[np.isfinite(y) & ((y > 0) if log else True)]

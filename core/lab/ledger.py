@@ -204,7 +204,5 @@ def drift(demo: Demo, ledger: Ledger, fresh: pd.DataFrame, preset: str, seed: in
             allowed = measure.drift
         same = value == was or (np.isnan(value) and np.isnan(was)) or abs(value - was) <= allowed
         if not same:
-            found.append(
-                f"{demo.id} · {preset} · seed {seed}: {key[0]}/{key[1]} was {was:.5g}, is {value:.5g}"
-            )
+            found.append(f"{demo.id} · {preset} · seed {seed}: {key[0]}/{key[1]} was {was:.5g}, is {value:.5g}")
     return found

@@ -55,9 +55,7 @@ class Adam:
     first: Parameters = field(default_factory=list)
     second: Parameters = field(default_factory=list)
 
-    def step(
-        self, parameters: Parameters, gradients: Sequence[np.ndarray], rate: float | None = None
-    ) -> None:
+    def step(self, parameters: Parameters, gradients: Sequence[np.ndarray], rate: float | None = None) -> None:
         """One update; `rate` overrides the constant rate for schedules."""
         if not self.first:
             self.first = [np.zeros_like(p) for p in parameters]

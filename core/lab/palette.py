@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-Role = Literal[
-    "method", "baseline1", "baseline2", "baseline3", "baseline4", "baseline5", "baseline6", "oracle"
-]
+Role = Literal["method", "baseline1", "baseline2", "baseline3", "baseline4", "baseline5", "baseline6", "oracle"]
 MARK: dict[str, str] = {
     "method": "#0072B2",
     "baseline1": "#E69F00",

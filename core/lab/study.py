@@ -213,13 +213,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fresh=options.fresh,
             workers=options.workers,
             scheduler=options.scheduler,
-            report=lambda t: print(t, end="", file=sys.stderr, flush=True),
+            report=_show,
         )
         draw_thumbnails(demos)
         print(f"\n{done} runs done.", file=sys.stderr)
     for demo in demos.values():
         _print_verdicts(demo)
     return 0
+
+
+def _show(bar: str) -> None:
+    """Progress on a terminal; a log file gets none."""
+    if sys.stderr.isatty():
+        print(bar, end="", file=sys.stderr, flush=True)
 
 
 def _print_verdicts(demo: Demo) -> None:

@@ -68,9 +68,7 @@ def dots(rows: Mapping[str, tuple[float, float, float]], of: Mapping[str, str]) 
         y = PAD + (HEIGHT - 2 * PAD) * (i + 0.5) / len(names)
         value, low, high = _scaled(np.array(rows[name]), flat.min(), flat.max(), 30, WIDTH - 30)
         big = of[name] == "method"
-        body += (
-            f'<line x1="{PAD}" x2="{WIDTH - PAD}" y1="{y:.1f}" y2="{y:.1f}" stroke="#7f7f7f" opacity=".25"/>'
-        )
+        body += f'<line x1="{PAD}" x2="{WIDTH - PAD}" y1="{y:.1f}" y2="{y:.1f}" stroke="#7f7f7f" opacity=".25"/>'
         body += (
             f'<line class="s-{of[name]}" x1="{low:.1f}" x2="{high:.1f}" y1="{y:.1f}" y2="{y:.1f}" '
             f'stroke-width="4" stroke-linecap="round"/>'
@@ -93,8 +91,7 @@ def points(groups: Sequence[tuple[np.ndarray, str]], *, radius: float = 3.5, squ
         x = _scaled(p[:, 0], low[0], high[0], PAD, WIDTH - PAD)
         y = _scaled(p[:, 1], low[1], high[1], HEIGHT - PAD, PAD)
         body += "".join(
-            f'<circle class="f-{role}" cx="{a:.1f}" cy="{b:.1f}" r="{radius}"/>'
-            for a, b in zip(x, y, strict=True)
+            f'<circle class="f-{role}" cx="{a:.1f}" cy="{b:.1f}" r="{radius}"/>' for a, b in zip(x, y, strict=True)
         )
     return svg(body)
 
