@@ -145,20 +145,21 @@ def digest(demo: Demo) -> str:
             continue
         seen.add(path)
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        files += [ROOT / "core" / "lab" / f"{m}.py" for m in _lab_modules(tree) if m not in _NOT_COMPUTING]
+        files += _own_modules(tree)
         sha.update(ast.dump(_Computing().visit(tree)).encode())
     return sha.hexdigest()[:16]
 
 
-def _lab_modules(tree: ast.AST) -> list[str]:
-    """Names of the core.lab modules that a module imports."""
-    names = []
+def _own_modules(tree: ast.AST) -> list[Path]:
+    """Files of the project that a module computes with: lab modules and private parts of demos."""
+    names = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "core.lab":
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("core.lab."):
-            names.append(str(node.module).split(".")[2])
-    return sorted(names)
+        if isinstance(node, ast.ImportFrom) and node.module in ("core.lab", "core.demos"):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("core.lab.", "core.demos._")):
+            names.add(str(node.module))
+    names = {n for n in names if n.rsplit(".", 1)[1] not in _NOT_COMPUTING}
+    return [ROOT / f"{n.replace('.', '/')}.py" for n in sorted(names)]
 
 
 class _Computing(ast.NodeTransformer):

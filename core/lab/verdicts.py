@@ -301,7 +301,7 @@ def within(estimator: Estimator, low: float, high: float) -> Rule:
 
 
 def in_seeds(
-    good: Callable[[Samples], np.ndarray],
+    good: Callable[[Samples], np.ndarray | np.bool_],
     estimator: Estimator,
     *,
     holds_from: float = 1.0,
