@@ -199,13 +199,14 @@ def phone_rows(frame: pd.DataFrame) -> str:
     """The same claims for a narrow screen: method heads and verdict rows."""
     out = ""
     for method, group in frame.groupby("method", sort=False):
-        out += f"<h4>{html.escape(str(method))}</h4>"
+        out += f'<h4>{html.escape(str(method))}</h4><div class="vrs">'
         for r in group.itertuples():
             tail = html.escape(r.effect) if r.effect else f'<span class="aside">{html.escape(r.note)}</span>'
             out += (
                 f'<div class="vr"><span class="{r.outcome}" title="{r.verdict}">{MARKS[r.outcome]}'
                 f'</span><span>{html.escape(r.claim)}</span><span class="effect">{tail}</span></div>'
             )
+        out += "</div>"
     return out
 
 
@@ -225,8 +226,7 @@ def show_forest(frame: pd.DataFrame) -> None:
             on_select="rerun",
             selection_mode="points",
             config={"displayModeBar": False},
-            alt="Forest plot: "
-            + "; ".join(f"{r.method}, {r.claim}: {r.verdict}" for r in frame.itertuples()),
+            alt="Forest plot: " + "; ".join(f"{r.method}, {r.claim}: {r.verdict}" for r in frame.itertuples()),
         )
     with st.container(key="narrow"):
         st.html(phone_rows(frame))

@@ -7,13 +7,12 @@ import json
 import pandas as pd
 import streamlit as st
 
-from core.abstracts import Abstract
+from core.abstracts import Abstract, escape
 from core.lab import charts, ledger
 from core.lab.demo import Demo, caption
-from core.lab.verdicts import Verdict
+from core.lab.verdicts import Verdict, number
 from pages.parts import compute, library, link, settings_form, shell, sweep, verdict_rows
 from pages.parts.link import Link
-from pages.parts.text import escape
 
 shell.begin()
 
@@ -69,9 +68,7 @@ def presets(now: Link) -> None:
         if name:
             link.go_to(Link(demo, demo.preset(name), now.seed, now.sweep))
 
-    st.segmented_control(
-        "Preset", list(demo.presets), key=key, on_change=chosen, label_visibility="collapsed"
-    )
+    st.segmented_control("Preset", list(demo.presets), key=key, on_change=chosen, label_visibility="collapsed")
 
 
 def figure(demo: Demo, index: int, run: compute.Shown) -> None:
@@ -227,14 +224,14 @@ def downloads(now: Link, run: compute.Shown) -> None:
 
 
 def measures_table(demo: Demo, run: compute.Shown) -> None:
-    """All measures of this run, one row a method."""
-    columns = {}
+    """All measures of this run: a row a measure, a column a method, empty where a method has none."""
+    rows = {}
     for name, by in run.measures.items():
-        m = demo.measures.get(name)
-        arrow = {"lower": " ↓", "higher": " ↑"}.get(m.better if m else "", "")
-        unit = f" ({m.unit})" if m and m.unit else ""
-        columns[(m.title if m else name) + unit + arrow] = pd.Series(by)
-    table = pd.DataFrame(columns)
+        m = demo.measures.get(name) or Measure(name)
+        arrow = {"lower": " ↓", "higher": " ↑", "": ""}[m.better]
+        unit = f" ({m.unit})" if m.unit else ""
+        rows[m.title + unit + arrow] = {k: number(v, m.digits) for k, v in by.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index").fillna("")
     st.dataframe(table, row_height=35, alt=f"Measures of {demo.name} at these settings, one seed")
     st.caption("One run at these settings. ↓ lower is better, ↑ higher is better.")
 
@@ -260,7 +257,7 @@ def main() -> None:
         left, right = st.columns([15, 11], gap="large")
         with left:
             presets(now)
-            first = st.container()
+            first = st.empty()
             first.skeleton(height=charts.HEIGHT + 60)
             progress = st.container()
             judged = st.container()
@@ -269,7 +266,6 @@ def main() -> None:
             tabs = st.tabs(["Abstract", "Settings", "How it works", "Code"])
             with tabs[1]:
                 settings_form.draw(demo)
-                now = link.settings_from_page(everything, demo.id)
                 checked = check_here(now, progress)
                 st.caption(
                     "The picture follows these settings at once. Verdicts belong to a preset "
@@ -310,7 +306,7 @@ def fill(now: Link, run: compute.Shown, first, more) -> None:
         for name, clip in run.sound.items():
             st.markdown(f":small[:gray[{escape(name)}]]")
             st.audio(clip, format="audio/wav")
-    with first:
+    with first.container():
         figure(now.demo, 0, run)
 
 

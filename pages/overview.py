@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from core.abstracts import escape
 from core.lab.demo import Demo
 from core.lab.verdicts import MARKS, WORDS
 from core.topics.map_picture import Canvas
 from pages.parts import library, map_figure, shell, verdict_rows
-from pages.parts.text import escape
 
 shell.begin()
 
@@ -29,9 +29,7 @@ def verdict_bar(counts: dict[str, int]) -> str:
             continue
         wide = count / total * 560
         style = (
-            'fill="none" stroke="#8a8f94" stroke-width="1.5"'
-            if outcome == "untestable"
-            else f'class="{outcome}"'
+            'fill="none" stroke="#8a8f94" stroke-width="1.5"' if outcome == "untestable" else f'class="{outcome}"'
         )
         body += f'<rect x="{x + 1:.1f}" y="1" width="{max(wide - 4, 2):.1f}" height="9" rx="2.5" {style}/>'
         x += wide

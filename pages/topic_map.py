@@ -7,12 +7,11 @@ import textwrap
 import pandas as pd
 import streamlit as st
 
-from core.abstracts import Abstract
+from core.abstracts import Abstract, escape
 from core.lab.verdicts import WORDS
 from core.topics import Topic
 from core.topics.map_picture import Canvas
 from pages.parts import library, map_figure, shell
-from pages.parts.text import escape
 
 shell.begin()
 
@@ -39,9 +38,7 @@ def from_address() -> list[str]:
     if view not in VIEWS:
         messages.append(f"colour cannot be “{view[:40]}”: it may be {' or '.join(VIEWS)}.")
         view = VIEWS[0]
-    state.update(
-        {"map.abstract": abstract, "map.topic": topic, "map.query": params.get("q", ""), "map.view": view}
-    )
+    state.update({"map.abstract": abstract, "map.topic": topic, "map.query": params.get("q", ""), "map.view": view})
     return messages
 
 
@@ -132,9 +129,7 @@ def draw_map() -> list[str]:
         "colours": colours(state.get("map.view") or VIEWS[0], dark),
         "hover": [hover(a) for a in library.collection().abstracts],
     }
-    alt = f"Map of {len(the_map)} abstracts. Topics: " + ", ".join(
-        t.label for t in the_map.topics if not t.mixed
-    )
+    alt = f"Map of {len(the_map)} abstracts. Topics: " + ", ".join(t.label for t in the_map.topics if not t.mixed)
     picked: list[str] = []
     for form, canvas, size in (("wide", Canvas(830, 640), 18), ("narrow", Canvas(370, 430), 15)):
         fig = map_figure.figure(
@@ -159,15 +154,7 @@ def trust_in_words() -> str:
     """What nearness on this map is worth."""
     the_map = library.topic_map()
     share = the_map.trust
-    words = (
-        "few"
-        if share < 0.25
-        else "less than half"
-        if share < 0.45
-        else "about half"
-        if share < 0.6
-        else "most"
-    )
+    words = "few" if share < 0.25 else "less than half" if share < 0.45 else "about half" if share < 0.6 else "most"
     return (
         f"Near means similar words. On this map of {len(the_map)} papers {words} of a paper's nearest "
         f"neighbours stand next to it: read groups as hints. {int(the_map.lonely.sum())} papers have no close one."
@@ -190,11 +177,11 @@ def paper_panel(index: int) -> None:
             st.markdown(f":small[:gray[{escape(abstract.authors)}]]")
     if demo is not None:
         rows = [
-            f'<div class="vr" style="grid-template-columns:1.3rem 1fr"><span class="{v.outcome}" '
+            f'<div class="vr"><span class="{v.outcome}" '
             f'title="{WORDS[v.outcome]}">{v.mark}</span><span>{_html(c.says)}</span></div>'
             for c, v in zip(demo.claims, library.verdicts(demo), strict=False)
         ]
-        st.html("".join(rows))
+        st.html(f'<div class="vrs short">{"".join(rows)}</div>')
     with st.container(horizontal=True):
         if demo is not None:
             st.page_link(
@@ -300,10 +287,7 @@ def selection_panel(ids: list[str]) -> None:
     if terms:
         st.markdown(f":small[:gray[{escape(', '.join(t.text for t in terms[:8]))}]]")
     table = pd.DataFrame(
-        [
-            (a.title, library.demo_of(a) is not None)
-            for a in (library.collection().abstracts[i] for i in members)
-        ],
+        [(a.title, library.demo_of(a) is not None) for a in (library.collection().abstracts[i] for i in members)],
         columns=["title", "runs"],
     )
     st.dataframe(table, hide_index=True, row_height=35, alt="The selected papers")

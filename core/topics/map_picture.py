@@ -100,7 +100,7 @@ def draw(
     """
     canvas = canvas or Canvas()
     points = to_pixels(topic_map.xy, canvas)
-    hues = give_hues(topic_map, points)
+    hues = give_hues(topic_map, to_pixels(topic_map.xy, Canvas()))  # the same at every size
     taken = _Taken(canvas, [(x - 8, y - 8, x + 8, y + 8) for x, y in points.tolist()])
     if chosen is not None:
         taken.lines = [(points[chosen], points[index]) for index in linked]

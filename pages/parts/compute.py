@@ -59,9 +59,7 @@ def seed_rows(demo_id: str, settings: Settings, seed: int) -> pd.DataFrame:
         return study.run_seed(library.demos()[demo_id], settings, seed)
 
 
-def live_study(
-    demo: Demo, settings: Settings, seeds: int, progress: Callable[[int, int], None]
-) -> pd.DataFrame:
+def live_study(demo: Demo, settings: Settings, seeds: int, progress: Callable[[int, int], None]) -> pd.DataFrame:
     """A study at any settings, seed by seed; stopping between seeds keeps the finished ones cached."""
     frames = []
     for seed in range(seeds):

@@ -48,9 +48,7 @@ def read(params: Mapping[str, Sequence[str]], demos: Mapping[str, Demo], fallbac
         if key in known:
             _take(known[key], given, values, messages)
         elif key not in RESERVED:
-            messages.append(
-                f"{demo.name} has no setting {_shown(key)} (any more); the rest is as in the link."
-            )
+            messages.append(f"{demo.name} has no setting {_shown(key)} (any more); the rest is as in the link.")
     seed: dict[str, Any] = {}
     if "seed" in params:
         _take(SEED, params["seed"], seed, messages)
@@ -146,9 +144,7 @@ def settings_from_page(demos: Mapping[str, Demo], fallback: str) -> Link:
         state["link.messages"] = link.messages
         return link
     demo = demos[flat["method"]]
-    values = {
-        c.name: state[key_of(demo, c.name)] for c in controls(demo.settings) if key_of(demo, c.name) in state
-    }
+    values = {c.name: state[key_of(demo, c.name)] for c in controls(demo.settings) if key_of(demo, c.name) in state}
     hidden = state.get(f"{demo.id}/hidden", {})
     seed, sweep = state.get(key_of(demo, "seed"), 0), state.get(key_of(demo, "sweep")) or ""
     last = state.get(f"{demo.id}/settings") or demo.settings()

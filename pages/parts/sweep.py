@@ -47,9 +47,7 @@ def draw(now: Link) -> None:
         return
     fig = lab_sweep.sweep_figure(table, claim, numbers[name], float(getattr(now.settings, name)))
     if fig is None:
-        st.caption(
-            "This claim is not defined at any value of the setting: " + "; ".join(set(table["note"])) + "."
-        )
+        st.caption("This claim is not defined at any value of the setting: " + "; ".join(set(table["note"])) + ".")
     else:
         alt = f"Effect of “{claim.says}” against {numbers[name].title}, with 95 % intervals and bound"
         st.plotly_chart(
@@ -91,9 +89,7 @@ def _table(now: Link, name: str, grid: list, key: tuple) -> pd.DataFrame | None:
             f":small[:gray[{len(grid)} values × {lab_sweep.SEEDS} seeds, about {max(1, round(seconds))} s]]"
         )
         return None
-    place.button(
-        "Stop", icon=":material/stop:", key="sweep.stop", on_click=lambda: state.pop("sweep.wanted", None)
-    )
+    place.button("Stop", icon=":material/stop:", key="sweep.stop", on_click=lambda: state.pop("sweep.wanted", None))
     bar = st.progress(0.0)
     table = lab_sweep.sweep(
         demo,

@@ -80,7 +80,7 @@ def rows(demo: Demo, verdicts: Sequence[Verdict], by_default: Sequence[Verdict] 
         _row(i, claim, v, by_default[i] if i < len(by_default) else None)
         for i, (claim, v) in enumerate(zip(demo.claims, verdicts, strict=True))
     ]
-    return f'<div role="list" aria-label="Verdicts on the claims">{head}{"".join(body)}</div>'
+    return f'<div class="vrs" role="list" aria-label="Verdicts on the claims">{head}{"".join(body)}</div>'
 
 
 def _row(index: int, claim: Claim, verdict: Verdict, default: Verdict | None) -> str:
