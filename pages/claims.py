@@ -90,7 +90,7 @@ def forest(frame: pd.DataFrame) -> go.Figure:
     rows: list = []
     for method, group in frame.groupby("method", sort=False):
         rows.append(("head", method, None))
-        rows += [("claim", r.claim, r) for r in group.itertuples()]
+        rows += [("claim", r.claim, r) for r in evidence.rows_of(group)]
     height = ROW * len(rows) + 60
     fig = go.Figure()
     fig.update_layout(
@@ -200,7 +200,7 @@ def phone_rows(frame: pd.DataFrame) -> str:
     out = ""
     for method, group in frame.groupby("method", sort=False):
         out += f'<h4>{html.escape(str(method))}</h4><div class="vrs">'
-        for r in group.itertuples():
+        for r in evidence.rows_of(group):
             tail = html.escape(r.effect) if r.effect else f'<span class="aside">{html.escape(r.note)}</span>'
             out += (
                 f'<div class="vr"><span class="{r.outcome}" title="{r.verdict}">{MARKS[r.outcome]}'
@@ -226,7 +226,7 @@ def show_forest(frame: pd.DataFrame) -> None:
             on_select="rerun",
             selection_mode="points",
             config={"displayModeBar": False},
-            alt="Forest plot: " + "; ".join(f"{r.method}, {r.claim}: {r.verdict}" for r in frame.itertuples()),
+            alt="Forest plot: " + "; ".join(f"{r.method}, {r.claim}: {r.verdict}" for r in evidence.rows_of(frame)),
         )
     with st.container(key="narrow"):
         st.html(phone_rows(frame))
@@ -245,7 +245,7 @@ def show_table(frame: pd.DataFrame) -> None:
     shown = frame.assign(
         verdict=[f"{MARKS[o]} {WORDS[o]}" for o in frame["outcome"]],
         broken=[f"{MARKS[o]} {WORDS[o]}" if o else "" for o in frame["broken_outcome"]],
-        interval=[shell.data_uri(s) if s else None for s in frame["interval"]],
+        interval=[shell.data_uri(s) if s else "" for s in frame["interval"]],
     )
     columns = [
         "method",

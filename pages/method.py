@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.abstracts import Abstract, escape
 from core.lab import charts, ledger
-from core.lab.demo import Demo, caption
+from core.lab.demo import Demo, Measure, caption
 from core.lab.verdicts import Verdict, number
 from pages.parts import compute, library, link, settings_form, shell, sweep, verdict_rows
 from pages.parts.link import Link
@@ -178,16 +178,16 @@ def abstract_tab(demo: Demo, abstract: Abstract | None, verdicts: list[Verdict])
         if demo.paper.code:
             st.link_button("Authors' code", demo.paper.code, type="tertiary", icon=":material/code:")
         near = [n for n in library.topic_map().neighbours(abstract.id, 6) if n.close]
-        for n in [n for n in near if library.demo_of(n.abstract)][:2]:
-            other = library.demo_of(n.abstract)
+        runnable = [(n, d) for n in near if (d := library.demo_of(n.abstract)) is not None]
+        for n, other in runnable[:2]:
             st.button(
                 f"Near: {other.name}",
                 type="tertiary",
                 key=f"near.{other.id}",
-                on_click=link.go_to,  # type: ignore[union-attr]
+                on_click=link.go_to,
                 args=(Link(other, other.settings()),),
                 help="Shared words: " + ", ".join(n.shared),
-            )  # type: ignore[union-attr, arg-type]
+            )
 
 
 def downloads(now: Link, run: compute.Shown) -> None:

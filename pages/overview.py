@@ -57,7 +57,7 @@ def lead() -> str:
     st.markdown(f"![Verdicts in proportion]({shell.data_uri(verdict_bar(counts))})")
     words = {"holds": "hold", "fails": "do not hold"}
     parts = [
-        f'<span class="{o}">{MARKS[o]}</span> {c} {words.get(o, WORDS[o])}'  # type: ignore[index, call-overload]
+        f'<span class="{o}">{MARKS[o]}</span> {c} {words.get(o, WORDS[o])}'  # type: ignore[index]
         for o, c in counts.items()
     ]
     st.html(" &nbsp;&nbsp; ".join(parts))

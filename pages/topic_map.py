@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -121,7 +122,7 @@ def draw_map() -> list[str]:
     chosen = the_map.index_of.get(state.get("map.abstract") or "")
     linked = [n.index for n in _near(chosen)] if chosen is not None else []
     lit, dark = lit_papers(), shell.is_dark()
-    common = {
+    common: dict[str, Any] = {
         "dark": dark,
         "chosen": chosen,
         "linked": linked,

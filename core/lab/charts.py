@@ -55,6 +55,7 @@ __all__ = [  # the palette is part of the template: demos find everything here
     "line",
     "moment",
     "name_y",
+    "panels",
     "picture",
     "roles",
     "tint",
@@ -93,35 +94,44 @@ def blank(
         hoverlabel={"font": {"family": FONT, "size": FONT_SIZE}},
         bargap=0.35,
     )
-    ticks = {"size": FONT_SIZE - 1, "color": SOFT}
-    fig.update_xaxes(
-        title={"text": x, "font": {"size": FONT_SIZE, "color": SOFT}, "standoff": 6},
-        type="log" if log_x else None,
-        showgrid=False,
-        showline=False,
-        zeroline=False,
-        ticks="",
-        tickfont=ticks,
-        automargin=True,
-        separatethousands=True,
-        exponentformat="power",
-        dtick=1 if log_x else None,
-    )
-    fig.update_yaxes(
-        type="log" if log_y else None,
-        gridcolor=GRID,
-        zeroline=False,
-        showline=False,
-        ticks="",
-        tickfont=ticks,
-        automargin=True,
-        separatethousands=True,
-        exponentformat="power",
-        nticks=6,
-        dtick=1 if log_y else None,
-    )
+    _style_axes(fig, log_x, log_y)
+    fig.update_xaxes(title_text=x)
     if y:
         name_y(fig, y)
+    return fig
+
+
+def _style_axes(fig: go.Figure, log_x: bool = False, log_y: bool = False) -> None:
+    """The template's look for all axes of a figure."""
+    common = {
+        "showline": False,
+        "zeroline": False,
+        "ticks": "",
+        "tickfont": {"size": FONT_SIZE - 1, "color": SOFT},
+        "automargin": True,
+        "separatethousands": True,
+        "exponentformat": "power",
+    }
+    title = {"font": {"size": FONT_SIZE, "color": SOFT}, "standoff": 6}
+    fig.update_xaxes(
+        title=title, type="log" if log_x else None, showgrid=False, dtick=1 if log_x else None, **common
+    )
+    fig.update_yaxes(type="log" if log_y else None, gridcolor=GRID, nticks=6, dtick=1 if log_y else None, **common)
+
+
+def panels(
+    titles: Sequence[str], x: str = "", y: str = "", *, shared_y: bool = True, rows: int = 1, height: int = HEIGHT
+) -> go.Figure:
+    """Small multiples of the template with a title on each panel; add traces with `row=` and `col=`, from 1."""
+    columns = -(-len(titles) // rows)
+    fig = blank(height=height)
+    fig.set_subplots(rows, columns, shared_yaxes=shared_y, horizontal_spacing=0.05, vertical_spacing=0.16)
+    _style_axes(fig)
+    for i, text in enumerate(titles):
+        k = "" if i == 0 else str(i + 1)
+        name_y(fig, text, xref=f"x{k} domain", yref=f"y{k} domain")
+    fig.update_xaxes(title_text=x, row=rows)
+    fig.update_yaxes(title_text=y, col=1)
     return fig
 
 
@@ -287,7 +297,7 @@ def dots(
     of: Mapping[str, Role],
     **subplot: Any,
 ) -> None:
-    """One row a method: a dot with its interval, the method's row first, values in words at the dot.
+    """One row a method: a dot with its interval, the method's row first.
 
     `rows` maps names to (value, low, high); low = high = value draws no interval.
     """
@@ -314,7 +324,7 @@ def dots(
                 "size": 13 if role == "method" else 9,
                 "symbol": "diamond" if role == "oracle" else "circle",
             },
-            hovertemplate=f"{name}: %{{x:.4~g}} [{low:.4~g}, {high:.4~g}]<extra></extra>",
+            hovertemplate=f"{name}: %{{x:.4~g}} [{low:.4g}, {high:.4g}]<extra></extra>",
             **subplot,
         )
     fig.update_yaxes(autorange="reversed", type="category", tickfont={"size": FONT_SIZE, "color": INK})
@@ -350,6 +360,8 @@ def picture(
         hovertemplate=hover + "<extra></extra>",
         **subplot,
     )
+    where = {k: v for k, v in subplot.items() if k in ("row", "col")}
+    fig.update_yaxes(autorange="reversed", showgrid=False, **where)
 
 
 def data_table(fig: go.Figure) -> list[dict[str, Any]]:

@@ -69,7 +69,7 @@ def choice(default: Any, title: str, *, labels: Mapping[Any, str] | None = None,
 
 
 def fixed(default: Any, title: str, **bounds: Any) -> Any:
-    """A setting that presets and programs can change but that has no control on the page."""
+    """A setting that presets and programs can change but that has no control; give numbers `ge` and `le`."""
     return Field(default, title=title, json_schema_extra={"shown": False}, **bounds)
 
 

@@ -39,7 +39,7 @@ def sweep(
     name: str,
     grid: list,
     rows: Callable[[Settings, int], pd.DataFrame],
-    progress: Callable[[int, int], None] = lambda done, of: None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
     seeds: int = SEEDS,
 ) -> pd.DataFrame:
     """Verdicts of every claim at each value of a setting.

@@ -36,8 +36,7 @@ def run(demo_id: str, settings: Settings, seed: int, preset: str | None, stamp: 
     try:
         with _slots:
             result = demo.run(settings, seed)
-        book = library.book(demo) if preset else None
-        samples: Samples | None = book.samples(preset) if book and len(book.rows(preset or "")) else None
+        samples = _samples(demo, preset)
         figures = [demo.draw(f, result, samples) for f in demo.figures]
         sound = demo.sound(result) if demo.sound else {}
     except ValueError as error:
@@ -45,6 +44,11 @@ def run(demo_id: str, settings: Settings, seed: int, preset: str | None, stamp: 
     except Exception as error:  # a demo's fault must not take the page down
         return Shown(problem=f"core/demos/{demo_id}.py stopped: {type(error).__name__}: {error}")
     return Shown(figures, result.measures, sound)
+
+
+def _samples(demo: Demo, preset: str | None) -> Samples | None:
+    book = library.book(demo) if preset else None
+    return book.samples(preset) if book and preset and len(book.rows(preset)) else None
 
 
 def shown(demo: Demo, settings: Settings, seed: int) -> Shown:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -56,6 +58,11 @@ def table(stamp: str) -> pd.DataFrame:
     return frame
 
 
+def rows_of(frame: pd.DataFrame) -> list[Any]:
+    """The rows with the columns as attributes."""
+    return list(frame.itertuples())
+
+
 def stamp() -> str:
     """Changes when any ledger or the catalogue does."""
     return ",".join(f"{d.id}:{library.stamp(d):.0f}" for d in library.demos().values())
@@ -65,7 +72,7 @@ def markdown(frame: pd.DataFrame) -> str:
     """The claims as a Markdown table, keyed like BibTeX entries by method and number."""
     lines = ["| key | claim | verdict | effect, 95 % | seeds |", "| --- | --- | --- | --- | --- |"]
     count: dict[str, int] = {}
-    for row in frame.itertuples():
+    for row in rows_of(frame):
         count[row.id] = count.get(row.id, 0) + 1
         cells = [f"{row.id}:{count[row.id]}", row.claim, row.verdict, row.effect or row.note, str(row.seeds)]
         lines.append("| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |")

@@ -13,6 +13,7 @@ from core.lab import ledger
 from core.lab.demo import Demo
 from core.lab.verdicts import Verdict
 from core.topics import TopicMap, build_map
+from core.topics.topic_map import Paper
 
 
 @st.cache_resource(show_spinner=False)
@@ -41,7 +42,7 @@ def _letters(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-def demo_of(abstract: Abstract) -> Demo | None:
+def demo_of(abstract: Paper) -> Demo | None:
     """The demo of an abstract, wherever it comes from: known by its opening words."""
     opening = _letters(abstract.plain[:400])
     return next((d for d in demos().values() if opening.startswith(_letters(d.abstract))), None)
@@ -110,7 +111,7 @@ def thumbnail(demo_id: str) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-def short_name(abstract: Abstract) -> str:
+def short_name(abstract: Paper) -> str:
     """A name short enough for the map: the demo's, or the title up to its colon, or its first words."""
     demo = demo_of(abstract)
     if demo is not None:

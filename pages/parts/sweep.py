@@ -91,13 +91,17 @@ def _table(now: Link, name: str, grid: list, key: tuple) -> pd.DataFrame | None:
         return None
     place.button("Stop", icon=":material/stop:", key="sweep.stop", on_click=lambda: state.pop("sweep.wanted", None))
     bar = st.progress(0.0)
+
+    def report(i: int, of: int) -> None:
+        bar.progress(i / of, f"Sweeping · run {i + 1} of {of}")
+
     table = lab_sweep.sweep(
         demo,
         now.settings,
         name,
         grid,
         lambda s, seed: compute.seed_rows(demo.id, s, seed),
-        lambda i, of: bar.progress(i / of, f"Sweeping · run {i + 1} of {of}"),
+        report,
     )
     state["sweep.done"] = (key, table)
     state.pop("sweep.wanted", None)

@@ -124,6 +124,6 @@ def legend() -> None:
     """What the marks mean."""
     st.html(
         '<div class="aside" style="font-size:.88rem">'
-        + " &nbsp; ".join(f'<span class="{o}">{MARKS[o]} {WORDS[o]}</span>' for o in MARKS)  # type: ignore[index]
+        + " &nbsp; ".join(f'<span class="{o}">{MARKS[o]} {WORDS[o]}</span>' for o in MARKS)
         + "</div>"
     )
