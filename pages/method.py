@@ -9,7 +9,7 @@ import streamlit as st
 
 from core.abstracts import Abstract, escape
 from core.lab import charts, ledger
-from core.lab.demo import Demo, Measure, caption
+from core.lab.demo import Demo, caption
 from core.lab.verdicts import Verdict, number
 from pages.parts import compute, library, link, settings_form, shell, sweep, verdict_rows
 from pages.parts.link import Link
@@ -227,7 +227,9 @@ def measures_table(demo: Demo, run: compute.Shown) -> None:
     """All measures of this run: a row a measure, a column a method, empty where a method has none."""
     rows = {}
     for name, by in run.measures.items():
-        m = demo.measures.get(name) or Measure(name)
+        m = demo.measures.get(name)
+        if m is None:  # kept for a figure's band, not for reading
+            continue
         arrow = {"lower": " ↓", "higher": " ↑", "": ""}[m.better]
         unit = f" ({m.unit})" if m.unit else ""
         rows[m.title + unit + arrow] = {k: number(v, m.digits) for k, v in by.items()}

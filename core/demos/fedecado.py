@@ -132,7 +132,7 @@ def circuit_round(
             continue
         now += size
         centre, now_flows, states = new.centre, new.flows, new.states
-        log.append((now, np.linalg.norm(centre), np.linalg.norm(now_flows, axis=(1, 2)).mean()))
+        log.append((now, float(np.linalg.norm(centre)), float(np.linalg.norm(now_flows, axis=(1, 2)).mean())))
         size *= float(np.clip(0.9 * s.tolerance / max(error, 1e-12), 0.5, 2))
     flows[chosen] = now_flows
     return centre, tried, np.array(log)

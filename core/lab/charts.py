@@ -230,7 +230,10 @@ def end_labels(fig: go.Figure, *, right: int = 150) -> None:
             xshift=8,
             font={"size": FONT_SIZE, "color": TEXT[role]},
         )
-    fig.update_yaxes(range=[low, high])
+    edge = 6 / scale  # a name pushed past the last tick still needs room
+    fig.update_yaxes(
+        range=[min(low, pixel.min() / scale + low - edge), max(high, pixel.max() / scale + low + edge)]
+    )
 
 
 def _y_range(fig: go.Figure, log: bool) -> tuple[float, float]:
@@ -327,7 +330,7 @@ def dots(
             hovertemplate=f"{name}: %{{x:.4~g}} [{low:.4g}, {high:.4g}]<extra></extra>",
             **subplot,
         )
-    fig.update_yaxes(autorange="reversed", type="category", tickfont={"size": FONT_SIZE, "color": INK})
+    fig.update_yaxes(autorange="reversed", type="category", dtick=1, tickfont={"size": FONT_SIZE, "color": INK})
     fig.update_xaxes(showgrid=True, gridcolor=GRID)
 
 

@@ -100,6 +100,8 @@ class Control:
             return " or ".join(str(o) for o in self.options)
         unit = f" {self.unit}" if self.unit else ""
         whole = "a whole number " if self.kind == "int" else ""
+        if math.isinf(self.high):
+            return f"{whole}from {self.low:g} up{unit}"
         return f"{whole}{self.low:g} to {self.high:g}{unit}"
 
 
@@ -110,8 +112,8 @@ def controls(settings: type[Settings]) -> list[Control]:
 
 def _control(name: str, info: FieldInfo) -> Control:
     extra: dict[str, Any] = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    low = next((m.ge for m in info.metadata if hasattr(m, "ge")), -math.inf)
-    high = next((m.le for m in info.metadata if hasattr(m, "le")), math.inf)
+    low = next((v for m in info.metadata for v in _limits(m, "ge", "gt")), -math.inf)
+    high = next((v for m in info.metadata for v in _limits(m, "le", "lt")), math.inf)
     options: tuple[Any, ...] = ()
     if get_origin(info.annotation) is Literal:
         kind: Any = "choice"
@@ -133,6 +135,10 @@ def _control(name: str, info: FieldInfo) -> Control:
         log=extra.get("log", False),
         shown=extra.get("shown", True),
     )
+
+
+def _limits(bound: Any, *names: str) -> list[float]:
+    return [getattr(bound, n) for n in names if getattr(bound, n, None) is not None]
 
 
 def problems(error: ValidationError, settings: type[Settings]) -> list[str]:

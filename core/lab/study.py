@@ -234,6 +234,8 @@ def _print_verdicts(demo: Demo) -> None:
         print(f"{demo.id} · {preset} · {book.seconds(preset):.2f} s a run")  # type: ignore[union-attr]
         for claim, verdict in zip(demo.claims, book.verdicts(preset), strict=True):  # type: ignore[union-attr]
             print(f"  {verdict.mark} {claim.says}: {verdict.effect or ''} {verdict.note}")
+            for part in verdict.parts:
+                print(f"      {part.mark} {part.effect or ''} {part.note}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ WORDS: dict[Outcome, str] = {
     "unclear": "unclear",
     "untestable": "not testable here",
 }
-LEAST_SEEDS = 5
+LEAST_SEEDS = 8
 
 
 class Samples:
@@ -250,12 +250,12 @@ def _one_sided(estimator, bound, side, fails_at, mean_bound, same) -> Rule:
         large_enough = mean_bound is None or side * (e.value - mean_bound) >= 0
         if same and same[0] <= e.low and e.high <= same[1]:
             return Verdict("unclear", e, bound, "no practical difference", *margins)
-        if side * (near - bound) > 0:
-            if large_enough:
-                return Verdict("holds", e, bound, "", *margins)
-            return Verdict("unclear", e, bound, "the effect is smaller than its stated margin", *margins)
+        if side * (near - bound) > 0 and large_enough:
+            return Verdict("holds", e, bound, "", *margins)
         if side * (far - fails_at) < 0:
             return Verdict("fails", e, bound, "", *margins)
+        if side * (near - bound) > 0:
+            return Verdict("unclear", e, bound, "the effect is smaller than its stated margin", *margins)
         return Verdict("unclear", e, bound, "the interval reaches over the bound", *margins)
 
     return rule
