@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from core.lab import charts
+from core.lab.family import CHANCE, chance_holds
 from core.lab.verdicts import MARKS, WORDS
 from pages.parts import evidence, library, link, shell
 from pages.parts.map_figure import safe
@@ -291,8 +292,8 @@ def reading(frame: pd.DataFrame) -> None:
     gone = int((held["broken_outcome"] != "holds").sum())
     methods = frame["id"].nunique()
     broken = held[held["broken_outcome"] != "holds"]["id"].nunique()
-    strict = int(((frame["outcome"] == "holds") & (frame["p_holm"] < 0.025)).sum())
-    chance = 0.025 * len(tested)
+    strict = int(((frame["outcome"] == "holds") & (frame["p_holm"] < CHANCE)).sum())
+    chance = chance_holds(len(tested))
     st.caption(
         f"At each method's “break it” preset {gone} of the {len(held)} claims that hold by default no longer do "
         f"(in {broken} of {methods} methods). {len(tested)} claims were tested: were none of them true and "
