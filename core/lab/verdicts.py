@@ -25,6 +25,7 @@ WORDS: dict[Outcome, str] = {
     "untestable": "not testable here",
 }
 LEAST_SEEDS = 8
+REACHES_OVER = "the interval reaches over the bound"
 
 
 class Samples:
@@ -256,7 +257,7 @@ def _one_sided(estimator, bound, side, fails_at, mean_bound, same) -> Rule:
             return Verdict("fails", e, bound, "", *margins)
         if side * (near - bound) > 0:
             return Verdict("unclear", e, bound, "the effect is smaller than its stated margin", *margins)
-        return Verdict("unclear", e, bound, "the interval reaches over the bound", *margins)
+        return Verdict("unclear", e, bound, REACHES_OVER, *margins)
 
     return rule
 
@@ -295,7 +296,7 @@ def within(estimator: Estimator, low: float, high: float) -> Rule:
             return Verdict("holds", e, bound, "", *margins)
         if e.high < low or e.low > high:
             return Verdict("fails", e, bound, "", *margins)
-        return Verdict("unclear", e, bound, "the interval reaches over the bound", *margins)
+        return Verdict("unclear", e, bound, REACHES_OVER, *margins)
 
     return rule
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.abstracts import Abstract, Quote, display_with_quotes
 from core.lab.demo import Claim, Demo
-from core.lab.verdicts import MARKS, WORDS, Verdict
+from core.lab.verdicts import MARKS, REACHES_OVER, WORDS, Verdict
 from pages.parts.shell import data_uri
 
 COLOURS = {"holds": "blue", "fails": "red", "unclear": "gray", "untestable": "gray"}
@@ -96,7 +96,7 @@ def _row(index: int, claim: Claim, verdict: Verdict, default: Verdict | None) ->
     else:
         image = f'<img src="{data_uri(picture)}" alt="" width="140" height="16">' if picture else ""
         rest = f'<span class="interval">{image}</span><span class="effect" title="{note}">{effect}</span>'
-        if note and verdict.outcome != "holds":
+        if note and verdict.outcome != "holds" and verdict.note != REACHES_OVER:
             says += f' <span class="aside">({note})</span>'
     return (
         f'<div class="vr" role="listitem" id="{anchor(index, verdict)}">'
