@@ -251,7 +251,7 @@ def accuracy_figure(run: Run) -> go.Figure:
 def clients_figure(run: Run) -> go.Figure:
     """Left: who holds which digits. Right: the mean model (large dot) against the clients it is the mean of (small
     dots), for each method."""
-    fig = charts.panels(["Client, rows of each digit", "Test accuracy, mean model and clients"], shared_y=False)
+    fig = charts.panels(["Client, rows of each digit", "Accuracy: mean model, clients"], shared_y=False)
     charts.picture(
         fig, run.counts, limits=(0, float(run.counts.max())), hover="%{z} rows of digit %{x}", row=1, col=1
     )
