@@ -45,7 +45,9 @@ LOW, HIGH = "χ = 1", "χ = N"
 
 
 class TheorySettings(Settings):
-    activation: Literal["both", "linear", "erf"] = choice("both", "Activation")
+    activation: Literal["both", "linear"] = choice(
+        "both", "Activations", labels={"both": "linear and erf", "linear": "linear only"}
+    )
     width: int = control(40, "Width N", 5, 2000, log=True, unit="units", help="The erf panel stops at 60")
     kappa: float = control(0.5, "Noise κ", 0.1, 2.0, 0.05)
     signal: float = control(0.1, "Signal Δp", 0.0, 0.3, 0.01, help="How much an input bit favours its label")
