@@ -170,6 +170,7 @@ class Run:
     ratios: np.ndarray
     chosen: dict[str, np.ndarray]
     valid: np.ndarray
+    level: float
     measures: Measures
 
 
@@ -195,7 +196,7 @@ def run(settings: InstrumentSettings, seed: int) -> Run:
         "error": {m: abs(v - BETA) for m, v in effect.items()},
         "empty": {m: float(not chosen[m].any()) for m in selectors},
     }
-    return Run(p, ratios(data.z, data.x, data.y), chosen, data.valid, measures)
+    return Run(p, ratios(data.z, data.x, data.y), chosen, data.valid, s.level, measures)
 
 
 def limit_probe(settings: InstrumentSettings, seed: int) -> Measures:
@@ -243,7 +244,7 @@ def pairs_figure(run: Run) -> go.Figure:
         xshift=16,
         align="left",
         showarrow=False,
-        text="dark: p near 1, passes<br>pale: p ≤ 10<sup>−6</sup>",
+        text=f"dark: p near 1<br>pale: p ≤ 10<sup>−6</sup><br>passes above α = {run.level:g}",
         font={"size": 13, "color": charts.SOFT},
     )
     return fig

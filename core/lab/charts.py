@@ -6,6 +6,7 @@ and oracles are dotted grey. Lines are named at their right end, the y axis is n
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -373,8 +374,18 @@ def data_table(fig: go.Figure) -> list[dict[str, Any]]:
     for i, trace in enumerate(fig.data):
         name = trace.name or f"{trace.type} {i + 1}"
         if trace.type == "heatmap":
-            z = np.asarray(trace.z)
+            z = _array(trace.z)
             rows += [{"trace": name, "x": c, "y": r, "value": z[r, c]} for r, c in np.ndindex(z.shape[:2])]
         elif getattr(trace, "x", None) is not None and getattr(trace, "y", None) is not None:
-            rows += [{"trace": name, "x": a, "y": b} for a, b in zip(trace.x, trace.y, strict=False)]
+            pairs = zip(_array(trace.x), _array(trace.y), strict=False)
+            rows += [{"trace": name, "x": a, "y": b} for a, b in pairs]
     return rows
+
+
+def _array(values: Any) -> np.ndarray:
+    """A trace's values; a figure that was stored and loaded holds them as encoded bytes."""
+    if not isinstance(values, dict):
+        return np.asarray(values)
+    flat = np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+    shape = [int(n) for n in str(values.get("shape", len(flat))).split(",")]
+    return flat.reshape(shape)

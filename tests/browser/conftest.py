@@ -25,12 +25,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-def start_server(*options: str) -> tuple[subprocess.Popen, str]:
+def start_server(*options: str, script: str = "app.py") -> tuple[subprocess.Popen, str]:
     """A fresh server of the app on a free port: the process and its address, once it is healthy."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command = [sys.executable, "-m", "streamlit", "run", script, "--server.port", str(port)]
     command += ["--server.headless", "true", "--server.fileWatcherType", "none", *options]
     process = subprocess.Popen(
         command,

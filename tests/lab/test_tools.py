@@ -1,5 +1,6 @@
 """Figures, thumbnails, networks and data: invariants and closed forms."""
 
+import pickle
 import xml.etree.ElementTree as ET
 
 import autograd.numpy as anp
@@ -64,6 +65,13 @@ def test_bands_dots_pictures_and_panels():
     assert dots.data[0].name == "a"
     with pytest.raises(ValueError, match="at most 6"):
         charts.roles("a", tuple("bcdefgh"))
+
+
+def test_figures_from_a_cache_give_the_same_table():
+    fig = charts.blank("x", "y")
+    charts.line(fig, "a", np.arange(3.0), np.arange(3.0) ** 2)
+    charts.picture(fig, np.arange(6.0).reshape(2, 3))
+    assert charts.data_table(pickle.loads(pickle.dumps(fig))) == charts.data_table(fig)
 
 
 def test_intervals_of_figures():
