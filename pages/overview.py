@@ -137,15 +137,12 @@ def excerpt(text: str, spans: tuple[tuple[int, int], ...], around: int = 90) -> 
     return out + escape(text[at:end]) + (" …" if end < len(text) else "")
 
 
-def order(demos: list[Demo], how: str) -> list[tuple[str, list[Demo]]]:
-    """The gallery's groups: by topic, one list with surprises (claims that fail) first, or by name."""
-    if how == "A–Z":
-        return [("", sorted(demos, key=lambda d: d.name.lower()))]
+def order(demos: list[Demo], how: str) -> list[Demo]:
+    """The gallery's order: by topic, surprises (claims that fail) first, or by name."""
     if how == "Surprises first":
         fails = {d.id: sum(v.outcome == "fails" for v in library.verdicts(d)) for d in demos}
-        return [("", sorted(demos, key=lambda d: (-fails[d.id], d.name.lower())))]
-    topics = sorted({d.topic for d in demos})
-    return [(t, [d for d in demos if d.topic == t]) for t in topics]
+        return sorted(demos, key=lambda d: (-fails[d.id], d.name.lower()))
+    return sorted(demos, key=lambda d: ("" if how == "A–Z" else d.topic, d.name.lower()))
 
 
 def card(demo: Demo) -> None:
@@ -154,6 +151,7 @@ def card(demo: Demo) -> None:
         if svg := library.thumbnail(demo.id):
             st.markdown(f"![{escape(demo.name)}, in a picture]({shell.data_uri(svg)})")
         with st.container(gap="xxsmall"):
+            st.markdown(f":small[:gray[{escape(demo.topic)}]]")
             st.markdown(f"**{escape(demo.name)}**")
             st.markdown(f":small[{escape(demo.line)}]")
         st.space("stretch")
@@ -182,12 +180,9 @@ def gallery() -> None:
             label_visibility="collapsed",
             key="overview.order",
         )
-    for topic, group in order(list(library.demos().values()), how or "By topic"):
-        if topic:
-            st.markdown(f"#### {topic}")
-        with st.grid("auto", min_column_width=270, gap="medium"):
-            for demo in group:
-                card(demo)
+    with st.grid("auto", min_column_width=270, gap="medium"):
+        for demo in order(list(library.demos().values()), how or "By topic"):
+            card(demo)
     for name, reason in library.broken().items():
         st.warning(f"○ {name} does not load. {reason}", icon=":material/error:")
     waiting = [a for a in library.collection().abstracts if library.demo_of(a) is None]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import streamlit as st
-from core.lab.family import holm
 
+from core.lab.family import holm
 from pages.parts import library, verdict_rows
 
 

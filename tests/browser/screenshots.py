@@ -35,7 +35,7 @@ def main() -> None:
                 settled(page)
                 page.wait_for_timeout(1500)
                 picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-                picture.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
+                picture.save(FOLDER / f"{name}.png", optimize=True)
                 print(FOLDER / f"{name}.png")
                 context.close()
             browser.close()
