@@ -14,6 +14,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -188,6 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m core.lab.study", description="Fill or check the ledger.")
     parser.add_argument("--only", default="", help="ids of demos, separated by commas")
     parser.add_argument("--presets", default="", help="names of presets, separated by ';'")
+    parser.add_argument("--seeds", type=int, default=0, help="seeds a preset (default: what each demo asks for)")
     parser.add_argument("--workers", type=int, default=-1, help="processes (-1: one a core)")
     parser.add_argument("--scheduler", default="", help="address of a Dask scheduler, tcp://…")
     parser.add_argument("--fresh", action="store_true", help="measure again what is already there")
@@ -201,6 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown or (broken() and not wanted):
         return 2
     demos = {n: d for n, d in demos.items() if not wanted or n in wanted}
+    if options.seeds:
+        demos = {n: replace(d, seeds=options.seeds) for n, d in demos.items()}
     if options.check:
         found = check(demos)
         print("\n".join(found) or f"The ledger agrees with the code: {len(demos)} demos.")

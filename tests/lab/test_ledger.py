@@ -126,6 +126,8 @@ def test_thumbnails_and_command_line(coin, in_process, tmp_path, monkeypatch, ca
     assert study.main(["--only", "coin", "--workers", "1"]) == 0
     assert study.main(["--check"]) == 0
     assert study.main(["--show"]) == 0
+    assert study.main(["--only", "coin", "--workers", "1", "--seeds", "9"]) == 0
+    assert ledger.read(coin, tmp_path).samples("Default").seeds == tuple(range(9))
     assert "✓ The coin beats its rival" in capsys.readouterr().out
 
 
