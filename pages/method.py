@@ -11,7 +11,7 @@ from core.abstracts import Abstract, escape
 from core.lab import charts, ledger
 from core.lab.demo import Demo, caption
 from core.lab.verdicts import Verdict, number
-from pages.parts import compute, library, link, settings_form, shell, sweep, verdict_rows
+from pages.parts import checklist, compute, library, link, settings_form, shell, sweep, verdict_rows
 from pages.parts.link import Link
 
 shell.begin()
@@ -287,6 +287,8 @@ def main() -> None:
         fill(now, run, first, more)
         with below_left:
             sweep.draw(now)
+            if demo.extra == "checklist":
+                checklist.draw()
         with below_right:
             st.subheader("What is smaller than in the paper", anchor=False)
             st.markdown(demo.simplified)
