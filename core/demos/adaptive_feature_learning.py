@@ -225,9 +225,6 @@ def run(settings: TheorySettings, seed: int) -> Run:
     return Run(s.scalings, kernels, points, measures)
 
 
-# --- figures ------------------------------------------------------------------------------------------
-
-
 def error_figure(run: Run) -> go.Figure:
     """Lower is better: how far each theory's output is from the exact one, from standard (left) to mean-field
     scaling (right). Linear network. The NNGP's dip near χ = 2 is an accident: there the exact scale crosses 1."""
@@ -288,9 +285,6 @@ def thumbnail(run: Run) -> str:
     top = max(np.abs(b).max() for b in run.kernels.values())
     pair = [thumbnails.coloured(run.kernels[w], charts.DIVERGING, -top, top) for w in ("prior", "theory")]
     return thumbnails.pictures([pair], gap=24)
-
-
-# --- claims -------------------------------------------------------------------------------------------
 
 
 def everywhere(measure: str, bound: float) -> Rule:

@@ -207,9 +207,6 @@ def limit_probe(settings: InstrumentSettings, seed: int) -> Measures:
     return {"limit_exact": {CAT: float((found == data.valid).all())}}
 
 
-# --- figures ---
-
-
 def _order(run: Run) -> np.ndarray:  # the valid candidates first
     return np.argsort(~run.valid, kind="stable")
 
@@ -293,9 +290,6 @@ def thumbnail(run: Run) -> str:
     order = _order(run)
     p = np.log10(np.maximum(np.minimum(run.p, run.p.T), 1e-12))[np.ix_(order, order)]
     return thumbnails.pictures([[thumbnails.coloured(p, charts.SEQUENTIAL, -6, 0)]])
-
-
-# --- claims ---
 
 
 def recovery_rule(samples: Samples) -> Verdict:

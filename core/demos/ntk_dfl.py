@@ -233,9 +233,6 @@ def cases_probe(settings: PeerSettings, seed: int) -> Measures:
     return {"case_accuracy": found}
 
 
-# --- figures ------------------------------------------------------------------------------------------
-
-
 def accuracy_figure(run: Run) -> go.Figure:
     """Higher sooner is better; dotted: the target of 0.90. Accuracy of the mean of all clients' models after each
     round, on the same graphs and data."""
@@ -309,9 +306,6 @@ def thumbnail(run: Run) -> str:
     return thumbnails.lines({**curves, **target}, {**ROLES, "target": "oracle"})
 
 
-# --- claims -------------------------------------------------------------------------------------------
-
-
 def accuracy_rule(samples: Samples) -> Verdict:
     """Against the rival with the highest mean accuracy."""
     rival = best_rival(samples, "accuracy", RIVALS)
@@ -375,14 +369,14 @@ DEMO = Demo(
             rule=accuracy_rule,
         ),
         Claim(
-            quote="it reaches target performance in 4.6 times fewer communication rounds",
-            says="4.6 times fewer rounds to the target than the best rival",
-            rule=rounds_rule,
+            "it reaches target performance in 4.6 times fewer communication rounds",
+            "4.6 times fewer rounds to the target than the best rival",
+            rounds_rule,
         ),
         Claim(
-            quote="a synergy between NTK-based evolution and model averaging",
-            says="The mean model beats the clients it is the mean of",
-            rule=above(mean("gain", NTK, unit="points"), 0, fails_below=0.5, least=0.5),
+            "a synergy between NTK-based evolution and model averaging",
+            "The mean model beats the clients it is the mean of",
+            above(mean("gain", NTK, unit="points"), 0, fails_below=0.5, least=0.5),
         ),
         Claim(
             quote="across multiple datasets, network topologies, and heterogeneity settings",

@@ -3,19 +3,16 @@
 import numpy as np
 import pytest
 
-from core.demos.robust_coresets import (
-    ROBUST,
-    CoresetSettings,
+from core.demos._robust_coresets_rows import (
     group_leverage,
     leverage,
     load,
     robust_coreset,
     robust_cost,
-    run,
     sensitivity_sample,
-    size_law,
     trimmed_fit,
 )
+from core.demos.robust_coresets import ROBUST, CoresetSettings, run, size_law
 
 
 @pytest.fixture
