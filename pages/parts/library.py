@@ -116,7 +116,7 @@ def short_name(abstract: Paper) -> str:
     demo = demo_of(abstract)
     if demo is not None:
         return demo.name
-    title = abstract.title.removeprefix("Position: ")
+    title = abstract.title.removeprefix("Position: ").replace("^3", "³")
     lead = title.split(":")[0].strip()
     if len(lead) <= 26:
         return lead
