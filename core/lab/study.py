@@ -235,6 +235,8 @@ def _show(bar: str) -> None:
 def _print_verdicts(demo: Demo) -> None:
     book = ledger.read(demo)
     for preset in demo.presets if book else ():
+        if book.rows(preset).empty:  # type: ignore[union-attr]
+            continue
         print(f"{demo.id} · {preset} · {book.seconds(preset):.2f} s a run")  # type: ignore[union-attr]
         for claim, verdict in zip(demo.claims, book.verdicts(preset), strict=True):  # type: ignore[union-attr]
             print(f"  {verdict.mark} {claim.says}: {verdict.effect or ''} {verdict.note}")
