@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, get_args, get_origin
@@ -272,8 +273,9 @@ class Demo:
 
     @property
     def how_it_works(self) -> str:
-        """The module's docstring: Markdown with LaTeX."""
-        return inspect.cleandoc(inspect.getmodule(self.run).__doc__ or "")
+        """The module's docstring: Markdown with LaTeX, each displayed formula as a block of its own."""
+        text = inspect.cleandoc(inspect.getmodule(self.run).__doc__ or "")
+        return re.sub(r"\s*\$\$(.+?)\$\$[ \t]*", r"\n\n$$\n\1\n$$\n\n", text, flags=re.DOTALL)
 
     @property
     def source(self) -> str:

@@ -173,6 +173,31 @@ def test_nothing_is_asked_of_other_hosts(new_page, address):
     assert hosts == {"localhost"}
 
 
+def test_every_formula_of_every_method_renders(new_page, tmp_path):
+    script = tmp_path / "formulas.py"
+    script.write_text(
+        "import sys\nsys.path.insert(0, " + repr(str(ROOT)) + ")\nimport streamlit as st\n"
+        "from core.demos import catalogue\nfrom pages.parts import library\n"
+        "for demo in catalogue().values():\n    st.markdown(demo.how_it_works)\n    st.markdown(demo.simplified)\n"
+        "for abstract in library.collection().abstracts:\n    st.markdown(abstract.display)\nst.markdown('# done')\n",
+        encoding="utf-8",
+    )
+    process, address = start_server(script=str(script))
+    try:
+        page = new_page()
+        page.goto(address)
+        page.get_by_text("done", exact=True).wait_for()
+        page.wait_for_timeout(1500)
+        body = page.locator("[data-testid='stMainBlockContainer']")
+        assert body.locator(".katex").count() > 100
+        assert body.locator(".katex-error").all_inner_texts() == []
+        assert "$$" not in body.inner_text()
+        assert "\\\\frac" not in body.inner_text()
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
 def test_a_hostile_abstract_is_only_text(new_page, tmp_path):
     script = tmp_path / "hostile.py"
     script.write_text(
