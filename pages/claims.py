@@ -317,6 +317,7 @@ def main() -> None:
             for label, text, name in (
                 ("CSV", plain.to_csv(index=False), "claims.csv"),
                 ("Markdown", evidence.markdown(frame), "claims.md"),
+                ("Ledger", evidence.ledger_csv, "ledger.csv"),
             ):
                 st.download_button(
                     label, text, name, type="tertiary", icon=":material/download:", on_click="ignore"

@@ -12,7 +12,7 @@ from core.abstracts import Abstract, escape
 from core.lab.verdicts import WORDS
 from core.topics import Topic
 from core.topics.map_picture import Canvas
-from pages.parts import library, map_figure, shell
+from pages.parts import library, map_figure, shell, verdict_rows
 
 shell.begin()
 
@@ -176,11 +176,12 @@ def paper_panel(index: int) -> None:
         st.markdown(escape(abstract.title))
         if abstract.authors:
             st.markdown(f":small[:gray[{escape(abstract.authors)}]]")
-    if demo is not None:
+    found = library.verdicts(demo) if demo is not None else []
+    if demo is not None and found:
         rows = [
-            f'<div class="vr"><span class="{v.outcome}" '
-            f'title="{WORDS[v.outcome]}">{v.mark}</span><span>{_html(c.says)}</span></div>'
-            for c, v in zip(demo.claims, library.verdicts(demo), strict=False)
+            f'<div class="vr" id="{verdict_rows.anchor(i, v)}"><span class="{v.outcome}" title="{WORDS[v.outcome]}">'
+            f"{v.mark}</span><span>{map_figure.safe(c.says)}</span></div>"
+            for i, (c, v) in enumerate(zip(demo.claims, found, strict=True))
         ]
         st.html(f'<div class="vrs short">{"".join(rows)}</div>')
     with st.container(horizontal=True):
@@ -208,11 +209,10 @@ def paper_panel(index: int) -> None:
             )
             st.markdown(f":small[:gray[{escape(', '.join(n.shared))}]]")
     with st.container(key="paper"):
-        st.markdown(abstract.display)
-
-
-def _html(text: str) -> str:
-    return map_figure.safe(text)
+        marked = demo is not None and found
+        st.markdown(verdict_rows.annotated(demo, abstract, found) if marked else abstract.display)  # type: ignore[arg-type]
+    if found:
+        verdict_rows.legend()
 
 
 def topic_panel() -> None:

@@ -58,6 +58,12 @@ def table(stamp: str) -> pd.DataFrame:
     return frame
 
 
+def ledger_csv() -> str:
+    """All ledgers as one tidy CSV: demo, preset, seed, part, measure, method, value."""
+    books = [(d.id, library.book(d)) for d in library.demos().values()]
+    return pd.concat([b.frame.assign(demo=i) for i, b in books if b is not None]).to_csv(index=False)
+
+
 def rows_of(frame: pd.DataFrame) -> list[Any]:
     """The rows with the columns as attributes."""
     return list(frame.itertuples())
