@@ -61,3 +61,20 @@ def directions(w: np.ndarray, a: np.ndarray) -> int:
         left[same[np.argmax(same @ left)]] = 0
         count += 1
     return count
+
+
+def neurons(nets: Nets, i: int, beta: np.ndarray) -> np.ndarray:
+    """Neurons (m, 4): cosine to β, cosine to a fixed direction across, weight, sign."""
+    length = np.linalg.norm(nets.w[i], axis=1)
+    unit = nets.w[i] / np.maximum(length, 1e-30)[:, None]
+    across = np.eye(len(beta))[int(np.argmin(np.abs(beta)))]
+    across = across - beta * (across @ beta)
+    across /= np.linalg.norm(across)
+    return np.column_stack([unit @ beta, unit @ across, np.abs(nets.a[i]) * length, np.sign(nets.a[i])])
+
+
+def onset(sizes: np.ndarray, reached: np.ndarray) -> float:
+    """The smallest size from which `reached` (k,) is true for it and all larger ones; NaN if there is none."""
+    before = np.flatnonzero(~reached)
+    place = before[-1] + 1 if len(before) else 0
+    return float(sizes[place]) if place < len(sizes) else np.nan

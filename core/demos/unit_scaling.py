@@ -25,6 +25,7 @@ without gains, and the toy language.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -184,7 +185,7 @@ def run(settings: Settings, seed: int) -> Run:
             n: {m: a[n] for m, a in arms.items() if n in a}
             for n in ("gradient_lost", "activation_lost", "searches")
         },
-        "law": {f"k = {k}": float(v / law(k) - 1) for k, v in zip(TOKENS, variances["softmax"], strict=True)},
+        "law": {f"k = {k}": float(v) for k, v in zip(TOKENS, variances["softmax"] / law(TOKENS) - 1, strict=True)},
         "entropy": {"source": entropy},
     }
     return Run(rates, arms, variances, entropy, measures)
@@ -195,32 +196,36 @@ def run(settings: Settings, seed: int) -> Run:
 
 def rate_figure(run: Run) -> go.Figure:
     """Compare where the lowest points lie: a rate transfers if they stand above each other. Held-out loss in float32
-    at three widths; large dots are the best rates."""
+    at three widths; large dots are the best rates. In a flat valley the lowest point may move at no cost."""
     fig = charts.panels(["SP: held-out loss (nats)", "µS: held-out loss (nats)"], shared_y=True)
     for col, scheme in ((1, "SP"), (2, "µS")):
         for (d, loss), role in zip(run.rates[scheme].items(), WIDTH_ROLES, strict=True):
             x = GRIDS[scheme]
             charts.line(fig, f"width {d}", x, loss, role, end_label=False, row=1, col=col)
             i = int(np.nanargmin(loss))
+            others = np.array([other[i] for other in run.rates[scheme].values()])
+            side = "top" if loss[i] > others.min() else "bottom"
             fig.add_scatter(
-                x=[x[i]], y=[loss[i]], mode="markers+text", text=[f"d={d}"], textposition="bottom center",
+                x=[x[i]], y=[loss[i]], mode="markers+text", text=[f"d={d}"], textposition=f"{side} center",
                 textfont={"color": charts.TEXT[role], "size": 13}, name=f"best at width {d}", cliponaxis=False,
                 marker={"size": 12, "color": charts.MARK[role]}, row=1, col=col,
                 hovertemplate=f"width {d}: %{{y:.3f}}<extra></extra>",
             )  # fmt: skip
         ticks = GRIDS[scheme]
+        fig.update_xaxes(range=[ticks[0] - 0.3, ticks[-1] + 0.3], row=1, col=col)
         fig.update_xaxes(
             tickvals=ticks, ticktext=[f"2<sup>−{-t}</sup>" if t else "1" for t in ticks], row=1, col=col
         )
-    low = min(float(np.nanmin(v)) for by in run.rates.values() for v in by.values())
-    fig.update_yaxes(range=[low - 0.15, 3.2])
+    every = np.array([v for by in run.rates.values() for v in by.values()])
+    fig.update_yaxes(range=[np.nanmin(every) - 0.12, np.nanmax(every) + 0.05])
     return fig.update_xaxes(title_text="Learning rate η (log scale)")
 
 
 @across_seeds
 def arms_figure(run: Run, samples: Samples | None) -> go.Figure:
     """Further left is better; dotted: the entropy rate, which no model can beat. Held-out loss of the same network in
-    five arithmetics; written beside: the share of gradient entries that the cast turned into 0."""
+    five arithmetics, and the share of gradient entries that the cast turned into 0. Sources differ between seeds,
+    hence the wide intervals; the verdicts pair by seed."""
     fig = charts.blank("Held-out loss (nats)", height=320)
     values = {m: charts.interval_of(samples, "loss", m, a["loss"]) for m, a in run.arms.items()}
     charts.dots(fig, values, ROLES)
@@ -262,7 +267,7 @@ def thumbnail(run: Run) -> str:
         minima = []
         for i, loss in enumerate(run.rates[scheme].values()):
             x = left + 130 * np.arange(6) / 5
-            y = 12 + 34 * i + 32 * (1 - (3.0 - np.clip(loss, 1.9, 3.0)) / 1.1)
+            y = 14 + 36 * i + 28 * (1 - (loss - np.nanmin(loss)) / (np.nanmax(loss) - np.nanmin(loss)))
             points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
             body += f'<polyline class="s-oracle" fill="none" stroke-width="1.5" points="{points}"/>'
             best = int(np.nanargmin(loss))
@@ -284,14 +289,17 @@ def numerics_rule(samples: Samples) -> Verdict:
     return replace(found, note=note.replace("-", "−"))
 
 
+def closer_by(k: int) -> Callable[[Samples], np.ndarray]:
+    """How much nearer to the law 2k tokens are than k, per seed."""
+    return lambda s: np.abs(s("law", f"k = {k}")) - np.abs(s("law", f"k = {2 * k}"))
+
+
 def attention_rule(samples: Samples) -> Verdict:
     """Within 10 % of the law at 64, 128 and 256 tokens, and closer at 256 than at 64."""
     near = [within(mean("law", f"k = {k}", digits=3, label=f"k = {k}:"), -0.1, 0.1) for k in (64, 128, 256)]
     closer = [
-        above(per_seed(lambda s, a=a: abs(s("law", f"k = {a}")) - abs(s("law", f"k = {2 * a}")), digits=3,
-                       label=f"closer at {2 * a} than at {a} by"), 0)
-        for a in (64, 128)
-    ]  # fmt: skip
+        above(per_seed(closer_by(k), digits=3, label=f"closer at {2 * k} than at {k} by"), 0) for k in (64, 128)
+    ]
     return all_of(*near, *closer)(samples)
 
 
@@ -363,6 +371,8 @@ DEMO = Demo(
     simplified=(
         "One block of width up to 48 on a toy language of 16 symbols, instead of models of 1 to 13 billion weights; "
         "widths grow 4×, not 20×, and over that range the square-root rule for the rate cannot be told apart from no "
-        "rule. Float32 stands for BF16. The averaging window is simulated by a factor on the loss. No speed."
+        "rule. Float32 stands for BF16. The averaging window is simulated by a factor on the loss. Where "
+        "every hidden gradient is lost (2²⁰ tokens) the hidden matrices stay as drawn, and so small a network does "
+        "well without training them. No speed."
     ),
 )

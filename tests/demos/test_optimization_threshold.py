@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
-from core.demos._optimization_threshold_net import Nets, alignment, directions, gradients, kernel
+from core.demos._optimization_threshold_net import Nets, alignment, directions, gradients, kernel, neurons, onset
 from core.demos.optimization_threshold import (
+    DEMO,
     KERNEL,
     LAST,
     NET,
+    OLS,
     SIZES,
+    Data,
     ThresholdSettings,
     draw,
     rivals,
@@ -86,8 +89,11 @@ def test_interpolator_fits_every_sample():
 
 
 def test_without_noise_the_network_learns_the_teacher_exactly():
-    found = run(ThresholdSettings(noise=0.0), 0).measures
-    assert found["train"][f"{NET}, n = 128"] < 1e-3
+    """A linear teacher is two neurons, one at each of ±β; 128 samples settle it in a few hundred steps."""
+    s = ThresholdSettings(noise=0.0)
+    assert train(s, draw(s, 0), 0).steps[SIZES == 128] <= 300
+    found = run(s, 0).measures
+    assert found["train"][f"{NET}, n = 128"] < 1e-4
     assert found["excess"][f"{NET}, n = 128"] < 1e-3
     assert found["align_end"][LAST] > 0.999
     assert found["dirs"][LAST] == 2
@@ -134,6 +140,67 @@ def test_sizes_finish_and_share_their_samples():
     assert (t.steps % 25 == 0).all()
     assert (t.steps <= s.most_steps).all()
     assert t.error[0] < 1e-2 < t.error[-1]
+
+
+def test_threshold_is_the_start_of_the_last_stretch():
+    """By hand: a size that is reached once and lost again does not count."""
+    sizes = np.array([4, 8, 16, 32])
+    assert onset(sizes, np.array([False, True, False, True])) == 32
+    assert onset(sizes, np.array([False, True, True, True])) == 8
+    assert onset(sizes, np.ones(4, dtype=bool)) == 4
+    assert np.isnan(onset(sizes, np.array([True, True, True, False])))
+
+
+def test_neurons_lie_in_the_unit_disc_and_at_its_ends_along_the_teacher():
+    beta = np.array([0.6, 0.8, 0.0])
+    nets = Nets(np.stack([np.vstack([2 * beta, -beta, [0, 0, 3.0]])]), np.array([[2.0, -1, 3]]))
+    found = neurons(nets, 0, beta)
+    assert found[:, 0] == pytest.approx([1, -1, 0])
+    assert np.abs(found[:, 1]) == pytest.approx([0, 0, 1])
+    assert found[:, 2] == pytest.approx([4, 1, 9])
+    assert found[:, 3].tolist() == [1, -1, 1]
+
+
+def test_least_squares_has_the_error_that_theory_gives():
+    """E[training error] = σ²(1 − d/n); over 200 draws of 16 samples its standard error is about 2 %."""
+    s = ThresholdSettings()
+    errors = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(16, 5))
+        y = x[:, 0] + s.noise * rng.normal(size=16)
+        errors.append(rivals(Data(x, y, np.zeros((2000, 5)), np.zeros(2000), np.eye(5)[0]), 16)[OLS][0])
+    assert np.mean(errors) == pytest.approx(0.25 * 11 / 16, rel=0.1)
+
+
+def test_a_large_start_loses_the_alignment_and_the_lead():
+    """Lazy regime: at the breaking preset the neurons keep their directions, and the network nearly fits the noise."""
+    usual, broken = (DEMO.run(DEMO.preset(p), 3).measures for p in ("Default", DEMO.break_it))
+    assert broken["align_early"][LAST] < 0.2 < 0.9 < usual["align_early"][LAST]
+    assert broken["kept"][LAST] < 0.6 < usual["kept"][LAST]
+
+    def lead(found):
+        return found["excess"][f"{NET}, {LAST}"] / found["excess"][f"{KERNEL}, {LAST}"]
+
+    assert lead(broken) > 2 * lead(usual)
+
+
+def test_a_diverging_run_names_the_step_size():
+    s = ThresholdSettings()
+    data = draw(s, 0)
+    huge = Data(data.x, 1e6 * data.y, data.test_x, data.test_y, data.beta)
+    with pytest.raises(ValueError, match=r"step size 0\.3"):
+        train(s, huge, 0)
+
+
+def test_a_network_with_too_few_weights_is_refused():
+    """m(d + 1) must exceed the 256 samples; the message says how many neurons would do."""
+    with pytest.raises(ValueError, match=r"width: network is not overparametrized.*at least 66"):
+        ThresholdSettings.checked({"inputs": 3})
+    assert ThresholdSettings.checked({"inputs": 3, "width": 66}).width == 66
+    with pytest.raises(ValueError, match="at least 44"):
+        ThresholdSettings.checked({"width": 42})
+    assert ThresholdSettings.checked({"width": 44}).width == 44
 
 
 @pytest.mark.parametrize(
