@@ -246,8 +246,7 @@ def accuracy_figure(run: Run) -> go.Figure:
 
 
 def clients_figure(run: Run) -> go.Figure:
-    """Left: who holds which digits. Right: the mean model (large dot) against the clients it is the mean of (small
-    dots), for each method."""
+    """Left: who holds which digits. Right: each method's mean model (large dot) and the clients it is the mean of."""
     fig = charts.panels(["Client, rows of each digit", "Accuracy: mean model, clients"], shared_y=False)
     charts.picture(
         fig, run.counts, limits=(0, float(run.counts.max())), hover="%{z} rows of digit %{x}", row=1, col=1
@@ -395,9 +394,8 @@ DEMO = Demo(
         "When every client holds the same class mix, local training already points the right way and shared rows add nothing."
     ),
     simplified=(
-        "Scikit-learn's digits with 12 clients of 50 rows and a network of 754 weights, instead of MNIST-like sets with "
-        "300 clients. Euler steps instead of an adaptive solver; no compression of what is sent; DisPFL is left out. "
-        "Rivals' step sizes were tuned on three seeds. The ablation, true gradient steps on the shared rows, does as "
-        "well here: at this scale the gain comes from the neighbours' data, not from the kernel as such."
+        "Scikit-learn's digits, 12 clients of 50 rows and 754 weights instead of MNIST-like sets with 300 clients. Euler "
+        "steps; nothing is compressed; DisPFL is left out. Rivals' step sizes were tuned on three seeds. The ablation, true "
+        "gradient steps on the shared rows, does as well: here the gain comes from the neighbours' data, not the kernel."
     ),
 )
