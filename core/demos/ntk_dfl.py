@@ -234,8 +234,7 @@ def cases_probe(settings: PeerSettings, seed: int) -> Measures:
 
 
 def accuracy_figure(run: Run) -> go.Figure:
-    """Higher sooner is better; dotted: the target of 0.90. Accuracy of the mean of all clients' models after each
-    round, on the same graphs and data."""
+    """Higher sooner is better; dotted: the target of 0.90. Accuracy of the mean of all clients' models by round."""
     fig = charts.blank("Communication round", "Test accuracy of the mean model (share)")
     for name, t in run.traces.items():
         charts.line(fig, name, np.arange(1, len(t.accuracy) + 1), np.array(t.accuracy), ROLES[name])
