@@ -74,7 +74,7 @@ def test_linear_outputs_and_stream_have_unit_variance(rng):
 
 
 def test_attention_law(rng):
-    """E Σp² for softmax of normal scores (40,000 draws elsewhere): the card's numbers within 4 %, k = 1 exactly."""
+    """E Σp² for softmax of normal scores (40,000 draws elsewhere): those numbers within 4 %, k = 1 exactly."""
     found = dict(zip([2**i for i in range(9)], attention(rng, 8000)["softmax"], strict=True))
     assert found[1] == pytest.approx(1, abs=1e-6)
     for k, value in {16: 0.132, 32: 0.0727, 64: 0.0387, 128: 0.0202, 256: 0.0103}.items():
