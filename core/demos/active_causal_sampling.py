@@ -227,10 +227,11 @@ def smallest_probe(settings: SamplingSettings, seed: int) -> Measures:
 @across_seeds
 def rmse_figure(run: Run, samples: Samples | None) -> go.Figure:
     """Further left is better: error of the estimated effect over repeated experiments with the same number of
-    people. Intervals over populations; the diamonds leave out the regression, or measure everybody."""
+    people. Geometric means and intervals over populations; the diamonds leave out the regression, or measure
+    everybody."""
     fig = charts.blank("Root mean squared error of the effect (log scale)", log_x=True, height=380)
-    rows = {m: charts.interval_of(samples, "rmse", m, run.measures["rmse"][m]) for m in ROLES}
-    charts.dots(fig, {m: (v, max(low, v / 3), high) for m, (v, low, high) in rows.items()}, ROLES)
+    rows = {m: charts.interval_of(samples, "rmse", m, run.measures["rmse"][m], log=True) for m in ROLES}
+    charts.dots(fig, rows, ROLES)
     fig.update_xaxes(tickvals=[0.02, 0.05, 0.1, 0.2, 0.5, 1, 2], dtick=None)
     return fig
 

@@ -28,6 +28,7 @@ from core.lab.palette import (
     in_theme,
     tint,
 )
+from core.lab.verdicts import Samples, ratio_interval, t_interval
 
 FONT_SIZE = 14
 HEIGHT = 350
@@ -335,13 +336,16 @@ def dots(
     fig.update_xaxes(showgrid=True, gridcolor=GRID)
 
 
-def interval_of(samples: Any, measure: str, method: str, value: float) -> tuple[float, float, float]:
-    """(mean, low, high) over seeds where there are samples, else the one run's value three times."""
-    from core.lab.verdicts import t_interval
+def interval_of(
+    samples: Samples | None, measure: str, method: str, value: float, *, log: bool = False
+) -> tuple[float, float, float]:
+    """(mean, low, high) over seeds where there are samples, else the one run's value three times.
 
+    `log` takes the geometric mean, for positive values on a logarithmic axis.
+    """
     if samples is None or (measure, method) not in samples.values or len(samples.seeds) < 2:
         return value, value, value
-    e = t_interval(samples(measure, method))
+    e = (ratio_interval if log else t_interval)(samples(measure, method))
     return e.value, e.low, e.high
 
 

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import autograd.numpy as anp
 import numpy as np
 
 Parameters = list[np.ndarray]
-
-
-def init_mlp(rng: np.random.Generator, sizes: Sequence[int], gain: float = 2.0) -> Parameters:
-    """Weights (in, out) ~ N(0, gain/in) and zero biases (out,), alternating, for layers of these sizes."""
-    out: Parameters = []
-    for n, m in pairwise(sizes):
-        out += [rng.normal(0, np.sqrt(gain / n), (n, m)), np.zeros(m)]
-    return out
-
-
-def mlp(parameters: Parameters, x, activation=lambda h: anp.maximum(h, 0)):
-    """Output (n, k) of a fully connected network for x (n, d); differentiable by autograd."""
-    for w, b in zip(parameters[0:-2:2], parameters[1:-2:2], strict=True):
-        x = activation(x @ w + b)
-    return x @ parameters[-2] + parameters[-1]
 
 
 def log_softmax(logits):
