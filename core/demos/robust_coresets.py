@@ -27,7 +27,7 @@ The paper's abstract states size and guarantee; the random groups are our readin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -126,7 +126,7 @@ def run(settings: CoresetSettings, seed: int) -> Run:
     return Run(errors, leverage(rows), grouped, s.epsilon, law, measures)
 
 
-@cache
+@lru_cache(maxsize=32)
 def _law_groups(ignored: int, seed: int) -> np.ndarray:
     rows = load("power_law", seed)
     return group_leverage(rows, ignored, 12, np.random.default_rng([seed, ignored]))
@@ -246,11 +246,11 @@ def uniform_rule(measure: str) -> Rule:
 
 def size_rule(samples: Samples) -> Verdict:
     """Slope of |H| in m at most 1.2 and |H| at most 3·mT/ε, for each ε."""
-    slopes = [above_is_bad(f"ε = {e:g}") for e in LAW_EPS]
-    return all_of(*slopes)(samples)
+    laws = [slope_and_load_rule(f"ε = {e:g}") for e in LAW_EPS]
+    return all_of(*laws)(samples)
 
 
-def above_is_bad(method: str) -> Rule:
+def slope_and_load_rule(method: str) -> Rule:
     slope = below(mean("law_slope", method, label=f"slope at {method}:"), 1.2)
     load_ = in_seeds(
         lambda s: s("law_load", method) <= 3, mean("law_load", method, label=f"|H| / (mT/ε) at {method}:"), bound=3

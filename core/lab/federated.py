@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from scipy import optimize
@@ -26,7 +26,7 @@ class Pool:
     test_y: np.ndarray
 
 
-@cache
+@lru_cache(maxsize=16)
 def pool(seed: int, bias: bool = True, train: int = 1200) -> Pool:
     """Rows shuffled by the seed; mean and components from the training part only."""
     pixels, labels = digits()
