@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -88,9 +89,9 @@ def place(margin: float) -> float:
 
 def forest(frame: pd.DataFrame) -> go.Figure:
     """One row a claim, grouped by method: margin beyond the claim's own bound with its interval."""
-    rows: list = []
+    rows: list[tuple[str, str, Any]] = []
     for method, group in frame.groupby("method", sort=False):
-        rows.append(("head", method, None))
+        rows.append(("head", str(method), None))
         rows += [("claim", r.claim, r) for r in evidence.rows_of(group)]
     height = ROW * len(rows) + 60
     fig = go.Figure()

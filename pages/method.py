@@ -29,22 +29,15 @@ def heading(now: Link, abstract: Abstract | None) -> None:
         st.markdown(f":small[:gray[{escape(demo.paper.title + authors)}]]", wrap=False, width="stretch")
     with right, st.container(horizontal=True, horizontal_alignment="right"):
         before, after = order[at - 1], order[(at + 1) % len(order)]
-        st.button(
-            "‹",
-            type="tertiary",
-            help=f"Previous: {before.name}",
-            key="previous",
-            on_click=link.go_to,
-            args=(Link(before, before.settings()),),
-        )
-        st.button(
-            "›",
-            type="tertiary",
-            help=f"Next: {after.name}",
-            key="next",
-            on_click=link.go_to,
-            args=(Link(after, after.settings()),),
-        )
+        for sign, word, there in (("‹", "Previous", before), ("›", "Next", after)):
+            st.button(
+                sign,
+                type="tertiary",
+                help=f"{word}: {there.name}",
+                key=word.lower(),
+                on_click=link.go_to,
+                args=(Link(there, there.settings()),),
+            )
         with st.popover("Share", icon=":material/link:"):
             share_box(now)
 

@@ -22,11 +22,6 @@ _STROKE = {
 }
 
 
-def badge(verdict: Verdict) -> str:
-    """One verdict alone, as Markdown."""
-    return f":{COLOURS[verdict.outcome]}-badge[{verdict.mark} {verdict.word}]"
-
-
 def marks(verdicts: Sequence[Verdict], claims: Sequence[Claim]) -> str:
     """The coloured marks of a demo's claims as HTML, each with its word and claim on hover."""
     return " ".join(

@@ -37,8 +37,8 @@ def test_interval_pictures_stay_inside_their_box():
     assert verdict_rows.interval_svg(NOT) == ""
 
 
-def test_marks_and_badges_say_the_word():
-    assert "does not hold" in verdict_rows.badge(FAILS)
+def test_marks_say_the_word():
+    assert 'title="does not hold: ' in verdict_rows.marks([FAILS], demo().claims[:1])
     assert 'title="holds: ' in verdict_rows.marks([HOLDS], demo().claims[:1])
 
 
