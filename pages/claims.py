@@ -13,11 +13,19 @@ import streamlit as st
 from core.lab import charts
 from core.lab.family import CHANCE, chance_holds
 from core.lab.verdicts import MARKS, WORDS
-from pages.parts import evidence, library, link, shell
-from pages.parts.map_figure import safe
+from core.topics.map_figure import safe
+from pages.parts import address, evidence, library, link, share, shell
+from pages.parts.address import Field
 
 shell.begin()
 
+VIEWS = ("Forest", "Table")
+FIELDS = (
+    Field("q", "claims.query"),
+    Field("topic", "claims.topic", None, lambda: sorted({d.topic for d in library.demos().values()})),
+    Field("verdict", "claims.verdicts", [], lambda: list(MARKS), many=True),
+    Field("view", "claims.view", VIEWS[0], lambda: VIEWS),
+)
 ROW = 25
 TICKS = (-5, -2, -1, 0, 1, 2, 5, 10, 30)
 COLOUR = {
@@ -68,9 +76,8 @@ def filtered(frame: pd.DataFrame) -> pd.DataFrame:
         st.space("stretch")
         st.segmented_control(
             "View",
-            ["Forest", "Table"],
+            VIEWS,
             key="claims.view",
-            default="Forest",
             required=True,
             label_visibility="collapsed",
         )
@@ -305,7 +312,9 @@ def reading(frame: pd.DataFrame) -> None:
 
 def main() -> None:
     frame = evidence.table(evidence.stamp())
+    wrong = address.read("claims", FIELDS)
     with shell.sheet("claims"):
+        address.messages(wrong)
         if frame.empty:
             st.info("There are no measured claims yet. Run `make study` to fill the ledger.")
             return
@@ -323,6 +332,7 @@ def main() -> None:
                 st.download_button(
                     label, text, name, type="tertiary", icon=":material/download:", on_click="ignore"
                 )
+            to_share = st.container(width="content")
         rows = filtered(frame)
         if rows.empty:
             st.info("No claim passes these filters.")
@@ -331,6 +341,9 @@ def main() -> None:
         else:
             show_forest(rows)
         reading(frame)
+        address.write("claims", FIELDS)
+        with to_share:
+            share.button()
 
 
 main()

@@ -6,19 +6,20 @@ import json
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.abstracts import Abstract, escape
 from core.lab import charts, ledger
 from core.lab.demo import Demo, caption
 from core.lab.verdicts import Verdict, number
-from pages.parts import checklist, compute, library, link, settings_form, shell, sweep, verdict_rows
+from pages.parts import checklist, compute, library, link, settings_form, share, shell, sweep, verdict_rows
 from pages.parts.link import Link
 
 shell.begin()
 
 
-def heading(now: Link, abstract: Abstract | None) -> None:
-    """Name, one line, paper and authors; previous, next and share at the right."""
+def heading(now: Link, abstract: Abstract | None) -> DeltaGenerator:
+    """Name, one line, paper and authors; previous and next at the right, and a place that is returned."""
     demo, order = now.demo, list(library.demos().values())
     at = [d.id for d in order].index(demo.id)
     left, right = st.columns([5, 2], vertical_alignment="center")
@@ -38,16 +39,7 @@ def heading(now: Link, abstract: Abstract | None) -> None:
                 on_click=link.go_to,
                 args=(Link(there, there.settings()),),
             )
-        with st.popover("Share", icon=":material/link:"):
-            share_box(now)
-
-
-def share_box(now: Link) -> None:
-    """The address that restores this page."""
-    params = link.write(now.demo, now.settings, now.seed, now.sweep)
-    base = (st.context.url or "").split("/method")[0]
-    st.caption("This link restores what you see: method, settings, seed.")
-    st.code(link.share("method", params, base), language=None, wrap_lines=True)
+        return st.container(width="content")
 
 
 def presets(now: Link) -> None:
@@ -75,17 +67,7 @@ def figure(demo: Demo, index: int, run: compute.Shown) -> None:
         fig,
         key=f"{demo.id}.{demo.figures[index].__name__}",
         alt=words,
-        config={
-            "displayModeBar": "hover",
-            "displaylogo": False,
-            "modeBarButtons": [["toImage"]],
-            "toImageButtonOptions": {
-                "filename": f"{demo.id}-{index + 1}",
-                "width": 1280,
-                "height": 720,
-                "scale": 2,
-            },
-        },
+        config=shell.chart_config(f"{demo.id}-{index + 1}"),
     )
 
 
@@ -241,7 +223,7 @@ def main() -> None:
     demo = now.demo
     abstract = library.abstract_of(demo)
     with shell.sheet("method"):
-        heading(now, abstract)
+        to_share = heading(now, abstract)
         for message in now.messages:
             st.info(message, icon=":material/link:")
         if refused := st.session_state.get("link.refused"):
@@ -267,6 +249,8 @@ def main() -> None:
                     "until you check them here."
                 )
         link.remember(now)
+        with to_share:
+            share.button()
         with judged:
             verdicts = verdict_block(now, checked)
         with tabs[0]:

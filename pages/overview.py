@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.abstracts import escape
 from core.lab.demo import Demo
 from core.lab.verdicts import MARKS, WORDS
+from core.topics import map_figure
 from core.topics.map_picture import Canvas
-from pages.parts import library, map_figure, shell, verdict_rows
+from pages.parts import address, library, share, shell, verdict_rows
+from pages.parts.address import Field
 
 shell.begin()
+
+ORDERS = ("By topic", "Surprises first", "A–Z")
+FIELDS = (Field("q", "overview.query"), Field("order", "overview.order", ORDERS[0], lambda: ORDERS))
 
 
 def verdict_bar(counts: dict[str, int]) -> str:
@@ -68,8 +74,8 @@ def lead() -> str:
     return query
 
 
-def small_map() -> None:
-    """The map without paper names; a picture to get an idea, the page behind it to explore."""
+def small_map() -> DeltaGenerator:
+    """The map without paper names, a picture to get an idea; returns the place beside its link."""
     names, runs = library.names_and_runs(library.catalogue_key())
     fig = map_figure.figure(
         library.topic_map(),
@@ -89,7 +95,9 @@ def small_map() -> None:
             config={"staticPlot": True},
             alt=f"Map of the abstracts by topic: {topics}",
         )
+    with st.container(horizontal=True, vertical_alignment="center"):
         st.page_link(shell.page_path("topic_map.py"), label="Open the map", icon=":material/map:")
+        return st.container(width="content")
 
 
 def results(query: str) -> None:
@@ -174,8 +182,7 @@ def gallery() -> None:
     with pick, st.container(horizontal=True, horizontal_alignment="right"):
         how = st.segmented_control(
             "Order",
-            ["By topic", "Surprises first", "A–Z"],
-            default="By topic",
+            ORDERS,
             required=True,
             label_visibility="collapsed",
             key="overview.order",
@@ -200,15 +207,20 @@ def gallery() -> None:
 
 
 def main() -> None:
+    wrong = address.read("overview", FIELDS)
     with shell.sheet("overview"):
+        address.messages(wrong)
         left, right = st.columns([6, 7], vertical_alignment="center", gap="large")
         with left:
             query = lead()
         with right:
-            small_map()
+            to_share = small_map()
         if query.strip():
             results(query)
         gallery()
+        address.write("overview", FIELDS)
+        with to_share:
+            share.button(type="tertiary")
 
 
 main()

@@ -7,56 +7,36 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from core.abstracts import Abstract, escape
 from core.lab.verdicts import WORDS
-from core.topics import Topic
+from core.topics import Topic, map_figure
 from core.topics.map_picture import Canvas
-from pages.parts import library, map_figure, shell, verdict_rows
+from pages.parts import address, library, share, shell, verdict_rows
+from pages.parts.address import Field
 
 shell.begin()
 
 VIEWS = ("Topic", "Verdicts", "File")
 FILE_HUES = (("#0072B2", "#B8860B"), ("#56B4E9", "#F0B429"))
+FIELDS = (
+    Field(
+        "abstract",
+        "map.abstract",
+        options=lambda: list(library.topic_map().index_of),
+        wrong="This collection has no abstract “{}”.".format,
+    ),
+    Field(
+        "topic",
+        "map.topic",
+        options=lambda: [t.label for t in library.topic_map().topics],
+        wrong="This map has no topic “{}”.".format,
+    ),
+    Field("q", "map.query"),
+    Field("colour", "map.view", VIEWS[0], lambda: VIEWS),
+)
 VERDICT_HUES = {"holds": ("#0072B2", "#56B4E9"), "fails": ("#D55E00", "#F08A3C"), "": ("#6B7076", "#9AA0A6")}
-
-
-def from_address() -> list[str]:
-    """Take abstract, topic and query from the address where they are news; returns messages on wrong ones."""
-    state, params = st.session_state, st.query_params.to_dict()
-    if params == state.get("map.written"):
-        return []
-    messages = []
-    abstract = params.get("abstract", "")
-    if abstract and abstract not in library.topic_map().index_of:
-        messages.append(f"This collection has no abstract “{abstract[:40]}”.")
-        abstract = ""
-    topic = params.get("topic", "")
-    if topic and topic not in [t.label for t in library.topic_map().topics]:
-        messages.append(f"This map has no topic “{topic[:40]}”.")
-        topic = ""
-    view = params.get("colour", VIEWS[0])
-    if view not in VIEWS:
-        messages.append(f"colour cannot be “{view[:40]}”: it may be {' or '.join(VIEWS)}.")
-        view = VIEWS[0]
-    state.update({"map.abstract": abstract, "map.topic": topic, "map.query": params.get("q", ""), "map.view": view})
-    return messages
-
-
-def to_address() -> None:
-    """Put what is shown into the address, defaults left out."""
-    state = st.session_state
-    shown = {
-        "abstract": state.get("map.abstract"),
-        "topic": state.get("map.topic"),
-        "q": (state.get("map.query") or "").strip(),
-        "colour": state.get("map.view") if state.get("map.view") != VIEWS[0] else "",
-    }
-    params = {k: v for k, v in shown.items() if v}
-    params |= {k: v for k, v in st.query_params.items() if k.startswith("embed")}
-    if st.query_params.to_dict() != params:
-        st.query_params.from_dict(params)
-    st.session_state["map.written"] = params
 
 
 def choose(abstract: str = "", topic: str = "") -> None:
@@ -102,9 +82,8 @@ def lit_papers() -> list[int] | None:
     return None
 
 
-def draw_map() -> list[str]:
-    """The toolbar and the map; returns the ids of a box or lasso selection."""
-    state = st.session_state
+def toolbar() -> DeltaGenerator:
+    """Search, colours and what the points mean; returns the place at its right end."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.text_input(
             "Search",
@@ -117,6 +96,12 @@ def draw_map() -> list[str]:
         st.segmented_control("Colour", VIEWS, key="map.view", required=True, label_visibility="collapsed")
         st.space("stretch")
         st.markdown(":small[:gray[● runs ○ abstract only]]")
+        return st.container(width="content")
+
+
+def draw_map() -> list[str]:
+    """The map; returns the ids of a box or lasso selection."""
+    state = st.session_state
     the_map = library.topic_map()
     names, runs = library.names_and_runs(library.catalogue_key())
     chosen = the_map.index_of.get(state.get("map.abstract") or "")
@@ -154,8 +139,8 @@ def draw_map() -> list[str]:
 def trust_in_words() -> str:
     """What nearness on this map is worth."""
     the_map = library.topic_map()
-    share = the_map.trust
-    words = "few" if share < 0.25 else "less than half" if share < 0.45 else "about half" if share < 0.6 else "most"
+    kept = the_map.trust
+    words = "few" if kept < 0.25 else "less than half" if kept < 0.45 else "about half" if kept < 0.6 else "most"
     return (
         f"Near means similar words. On this map of {len(the_map)} papers {words} of a paper's nearest "
         f"neighbours stand next to it: read groups as hints. {int(the_map.lonely.sum())} papers have no close one."
@@ -331,19 +316,21 @@ def side_panel(picked: list[str]) -> None:
 
 
 def main() -> None:
-    messages = from_address()
+    wrong = address.read("map", FIELDS)
     with shell.sheet("map"):
-        for message in messages:
-            st.info(message, icon=":material/link:")
+        address.messages(wrong)
         left, right = st.columns([9, 4], gap="large")
         with left:
+            to_share = toolbar()
             picked = draw_map()
         if len(picked) == 1 and picked[0] != st.session_state.get("map.abstract"):
             choose(picked[0])
             st.rerun()
         with right:
             side_panel(picked)
-    to_address()
+        address.write("map", FIELDS)
+        with to_share:
+            share.button(type="tertiary")
 
 
 main()

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from functools import cache
 
 from core.lab.demo import Demo
+
+_NAME = 26
+"""Most letters of a short name."""
+_SMALL = {"of", "for", "in", "via", "and", "with", "the", "a", "on"}
 
 
 @cache
@@ -37,3 +42,30 @@ def catalogue() -> dict[str, Demo]:
 def broken() -> dict[str, str]:
     """Demo files that do not load, by id, each with a sentence that names the file and the error."""
     return dict(_scan()[1])
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def demo_of(plain: str) -> Demo | None:
+    """The demo of an abstract (its plain text), wherever it comes from: known by its opening words."""
+    opening = _letters(plain[:400])
+    return next((d for d in _scan()[0].values() if opening.startswith(_letters(d.abstract))), None)
+
+
+def short_name(title: str, plain: str) -> str:
+    """A name short enough for the map: the demo's, or the title up to its colon, or its first words."""
+    demo = demo_of(plain)
+    if demo is not None:
+        return demo.name
+    title = title.removeprefix("Position: ").replace("^3", "³")
+    lead = title.split(":")[0].strip()
+    if len(lead) <= _NAME:
+        return lead
+    words = lead.split()
+    while len(" ".join(words)) > _NAME and len(words) > 1:
+        words.pop()
+    while len(words) > 1 and words[-1].lower() in _SMALL:
+        words.pop()
+    return " ".join(words) + " …"

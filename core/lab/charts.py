@@ -34,6 +34,7 @@ FONT_SIZE = 14
 HEIGHT = 350
 WIDTH = 685
 FONT = "Source Sans, sans-serif"
+END_LABEL = "end label"
 
 __all__ = [  # the palette is part of the template: demos find everything here
     "DIVERGING",
@@ -47,6 +48,7 @@ __all__ = [  # the palette is part of the template: demos find everything here
     "SOFT",
     "TEXT",
     "Role",
+    "array_of",
     "blank",
     "data_table",
     "dots",
@@ -200,25 +202,26 @@ def line(
 
 
 def end_labels(fig: go.Figure, *, right: int = 150) -> None:
-    """Name each line at its right end, pushed apart so that no two names touch. Call once, at the end."""
+    """Name each line at its right end, pushed apart so that no two names touch; again after a new range."""
+    fig.layout.annotations = [a for a in fig.layout.annotations if a.name != END_LABEL]
     ends = []
     log = fig.layout.yaxis.type == "log"
     for trace in fig.data:
         meta = trace.meta or {}
         if trace.type != "scatter" or not meta.get("end_label"):
             continue
-        y = np.asarray(trace.y, dtype=float)
+        y = array_of(trace.y).astype(float)
         good = np.isfinite(y) & ((y > 0) if log else True)
         if good.any():
-            ends.append((trace, np.asarray(trace.x)[good][-1], y[good][-1]))
+            ends.append((trace, y[good][-1]))
     if not ends:
         return
     low, high = _y_range(fig, log)
     scale = (fig.layout.height - fig.layout.margin.t - 48) / ((high - low) or 1.0)
-    place = [(np.log10(v) if log else v) for *_, v in ends]
+    place = [(np.log10(v) if log else v) for _, v in ends]
     pixel = _push_apart(np.array([(p - low) * scale for p in place]), FONT_SIZE + 4.0)
     fig.update_layout(margin_r=right)
-    for (trace, _, _), p in zip(ends, pixel, strict=True):
+    for (trace, _), p in zip(ends, pixel, strict=True):
         role = trace.meta["role"]
         text = f"<b>{trace.name}</b>" if role == "method" else trace.name
         fig.add_annotation(
@@ -227,6 +230,7 @@ def end_labels(fig: go.Figure, *, right: int = 150) -> None:
             y=p / scale + low,
             yref="y",
             text=text,
+            name=END_LABEL,
             showarrow=False,
             xanchor="left",
             xshift=8,
@@ -241,7 +245,7 @@ def end_labels(fig: go.Figure, *, right: int = 150) -> None:
 def _y_range(fig: go.Figure, log: bool) -> tuple[float, float]:
     if fig.layout.yaxis.range is not None:
         return tuple(fig.layout.yaxis.range)
-    values = [np.asarray(t.y, dtype=float).ravel() for t in fig.data if t.y is not None and t.type == "scatter"]
+    values = [array_of(t.y).astype(float).ravel() for t in fig.data if t.y is not None and t.type == "scatter"]
     values += [np.array([s.y0, s.y1], dtype=float) for s in fig.layout.shapes if s.yref == "y"]
     y = np.concatenate(values)
     y = y[np.isfinite(y) & ((y > 0) if log else True)]
@@ -378,15 +382,15 @@ def data_table(fig: go.Figure) -> list[dict[str, Any]]:
     for i, trace in enumerate(fig.data):
         name = trace.name or f"{trace.type} {i + 1}"
         if trace.type == "heatmap":
-            z = _array(trace.z)
+            z = array_of(trace.z)
             rows += [{"trace": name, "x": c, "y": r, "value": z[r, c]} for r, c in np.ndindex(z.shape[:2])]
         elif getattr(trace, "x", None) is not None and getattr(trace, "y", None) is not None:
-            pairs = zip(_array(trace.x), _array(trace.y), strict=False)
+            pairs = zip(array_of(trace.x), array_of(trace.y), strict=False)
             rows += [{"trace": name, "x": a, "y": b} for a, b in pairs]
     return rows
 
 
-def _array(values: Any) -> np.ndarray:
+def array_of(values: Any) -> np.ndarray:
     """A trace's values; a figure that was stored and loaded holds them as encoded bytes."""
     if not isinstance(values, dict):
         return np.asarray(values)

@@ -38,14 +38,9 @@ def broken() -> dict[str, str]:
     return demo_files.broken()
 
 
-def _letters(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
-
-
 def demo_of(abstract: Paper) -> Demo | None:
-    """The demo of an abstract, wherever it comes from: known by its opening words."""
-    opening = _letters(abstract.plain[:400])
-    return next((d for d in demos().values() if opening.startswith(_letters(d.abstract))), None)
+    """The demo of an abstract, wherever it comes from."""
+    return demo_files.demo_of(abstract.plain)
 
 
 @st.cache_resource(show_spinner=False)
@@ -112,20 +107,8 @@ def thumbnail(demo_id: str) -> str:
 
 
 def short_name(abstract: Paper) -> str:
-    """A name short enough for the map: the demo's, or the title up to its colon, or its first words."""
-    demo = demo_of(abstract)
-    if demo is not None:
-        return demo.name
-    title = abstract.title.removeprefix("Position: ").replace("^3", "³")
-    lead = title.split(":")[0].strip()
-    if len(lead) <= 26:
-        return lead
-    words = lead.split()
-    while len(" ".join(words)) > 26 and len(words) > 1:
-        words.pop()
-    while len(words) > 1 and words[-1].lower() in {"of", "for", "in", "via", "and", "with", "the", "a", "on"}:
-        words.pop()
-    return " ".join(words) + " …"
+    """A name short enough for the map."""
+    return demo_files.short_name(abstract.title, abstract.plain)
 
 
 @st.cache_resource(show_spinner=False, max_entries=8)

@@ -1,7 +1,7 @@
 """Share links of a method page: URL -> validated settings -> widgets -> URL, in one place.
 
 A link names the method always and every setting that differs from its default: `?method=bass&agents=20`.
-The three pure functions `read`, `write` and `share` know nothing of Streamlit; `settings_from_page` keeps
+The pure functions `read` and `write` know nothing of Streamlit; `settings_from_page` keeps
 the widgets and the address bar in step.
 """
 
@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -105,12 +104,6 @@ def write(demo: Demo, settings: Settings, seed: int = 0, sweep: str = "") -> dic
     if sweep:
         params["sweep"] = sweep
     return params
-
-
-def share(path: str, params: Mapping[str, str], base: str = "") -> str:
-    """An absolute or relative address with these parameters."""
-    query = urlencode(params)
-    return f"{base.rstrip('/')}/{path}" + (f"?{query}" if query else "")
 
 
 def _word(value: Any) -> str:

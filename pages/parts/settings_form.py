@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import streamlit as st
 
@@ -31,12 +33,19 @@ def draw(demo: Demo) -> None:
     )
 
 
+def words_for(c: Control, value: Any) -> str:
+    """A setting's value as it is shown."""
+    if c.kind == "bool":
+        return "on" if value else "off"
+    return c.labels.get(value, str(value)) if c.kind == "choice" else f"{value:.4g}"
+
+
 def _choice(demo: Demo, c: Control) -> None:
     key = key_of(demo, c.name)
     if c.kind == "bool":
         st.toggle(c.title, key=key, help=c.help or None)
         return
-    words = {o: c.labels.get(o, str(o)) for o in c.options}
+    words = {o: words_for(c, o) for o in c.options}
     if sum(len(w) for w in words.values()) > 52:
         st.selectbox(c.title, c.options, format_func=words.__getitem__, key=key, help=c.help or None)
     else:

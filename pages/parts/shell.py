@@ -71,6 +71,16 @@ def page_path(file: str) -> str:
     return f"pages/{file}"
 
 
+def chart_config(name: str) -> dict:
+    """Plotly's options for a figure: one button, which saves a picture sized for a slide under this name."""
+    return {
+        "displayModeBar": "hover",
+        "displaylogo": False,
+        "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": {"filename": name, "width": 1280, "height": 720, "scale": 2},
+    }
+
+
 def is_dark() -> bool:
     """Whether the viewer's page is dark; a switch in the menu shows at the next run."""
     return st.context.theme.type == "dark"

@@ -45,7 +45,6 @@ def test_every_preset_survives_a_link(name):
 def test_defaults_are_left_out_and_the_method_is_always_named():
     demo = DEMOS["bass"]
     assert link.write(demo, demo.settings()) == {"method": "bass"}
-    assert link.share("method", {"method": "bass", "a": "1 2"}, "http://x/") == "http://x/method?method=bass&a=1+2"
 
 
 @pytest.mark.parametrize("name", sorted(DEMOS))

@@ -8,8 +8,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from core.lab.thumbnails import png_uri
-from core.topics import TopicMap, map_picture
+from core.topics import map_picture
 from core.topics.map_picture import Canvas
+from core.topics.topic_map import TopicMap
 
 INK = ("#1D2126", "#E9E7E2")
 GROUND = ("#FFFFFF", "#14171B")
