@@ -66,6 +66,7 @@ class _Taken:
     canvas: Canvas
     boxes: list[Box] = field(default_factory=list)
     lines: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    _array: np.ndarray = field(default_factory=lambda: np.empty((0, 4)))
 
     def overlap(self, box: Box) -> float:
         """Area (px²) that the box shares with what is taken, and of what leaves the canvas."""
@@ -73,7 +74,9 @@ class _Taken:
         inside = max(0.0, min(box[2], width) - max(box[0], 0)) * max(0.0, min(box[3], height) - max(box[1], 0))
         area = (box[2] - box[0]) * (box[3] - box[1]) - inside
         if self.boxes:
-            others = np.array(self.boxes)
+            if len(self._array) != len(self.boxes):
+                self._array = np.array(self.boxes)
+            others = self._array
             across = np.minimum(others[:, 2], box[2]) - np.maximum(others[:, 0], box[0])
             down = np.minimum(others[:, 3], box[3]) - np.maximum(others[:, 1], box[1])
             area += float((np.clip(across, 0, None) * np.clip(down, 0, None)).sum())
@@ -248,7 +251,10 @@ def _name_topics(taken: _Taken, topic_map: TopicMap, points: np.ndarray, size: f
         middle = np.median(own, axis=0)
         lines = two_lines(topic.label)
         best: tuple[float, Name] | None = None
-        for x, y in (middle + spiral).tolist():
+        left, top, right, bottom = text_box(lines, size, 0.0, 0.0, bold=True)
+        low = np.array([-left, -top])
+        high = np.maximum(low, [taken.canvas.width - right, taken.canvas.height - bottom])
+        for x, y in np.clip(middle + spiral, low, high).tolist():
             box = text_box(lines, size, x, y, bold=True)
             spot = np.array([x, y])
             overlap = taken.overlap(box)
