@@ -90,8 +90,8 @@ def filtered(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def place(margin: float) -> float:
-    """Position of a margin on the inverse-sinh axis, cut off at ±30."""
-    return math.asinh(max(-30.0, min(30.0, margin)))
+    """Position of a margin on the inverse-sinh axis, cut off at its ends."""
+    return math.asinh(max(TICKS[0] - 1.0, min(float(TICKS[-1]), margin)))
 
 
 def forest(frame: pd.DataFrame) -> go.Figure:
@@ -100,21 +100,27 @@ def forest(frame: pd.DataFrame) -> go.Figure:
     for method, group in frame.groupby("method", sort=False):
         rows.append(("head", str(method), None))
         rows += [("claim", r.claim, r) for r in evidence.rows_of(group)]
-    height = ROW * len(rows) + 60
-    fig = go.Figure()
-    fig.update_layout(
-        height=height,
-        margin={"l": 0, "r": 0, "t": 34, "b": 6},
-        showlegend=False,
-        dragmode=False,
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        clickmode="event+select",
-        font={"family": charts.FONT, "size": 13.5, "color": charts.INK},
-        xaxis={
+    words = [
+        _words(0.0, y, f"<b>{safe(text)}</b>", family="Source Serif", size=15)
+        for y, (kind, text, _) in enumerate(rows)
+        if kind == "head"
+    ]
+    claims = [(y, r) for y, (kind, _, r) in enumerate(rows) if kind == "claim"]
+    for y, r in claims:
+        words += _row_words(y, r)
+    layout = {
+        "height": ROW * len(rows) + 60,
+        "margin": {"l": 0, "r": 0, "t": 34, "b": 6},
+        "showlegend": False,
+        "dragmode": False,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "clickmode": "event+select",
+        "font": {"family": charts.FONT, "size": 13.5, "color": charts.INK},
+        "xaxis": {
             "domain": [0.36, 0.80],
             "side": "top",
-            "range": [place(-6), place(31)],
+            "range": [place(TICKS[0] - 1), place(TICKS[-1])],
             "zeroline": False,
             "tickvals": [place(t) for t in TICKS],
             "gridcolor": charts.GRID,
@@ -122,81 +128,88 @@ def forest(frame: pd.DataFrame) -> go.Figure:
             "ticktext": ["bound" if t == 0 else str(t).replace("-", "−") for t in TICKS],
             "tickfont": {"size": 13, "color": charts.SOFT},
         },
-        yaxis={"range": [len(rows) - 0.4, -0.8], "visible": False, "fixedrange": True},
-    )
+        "yaxis": {"range": [len(rows) - 0.4, -0.8], "visible": False, "fixedrange": True},
+        "annotations": words,
+    }
+    # built in one go: hundreds of single additions take seconds
+    fig = go.Figure(_marks([(y, r) for y, r in claims if not math.isnan(r.margin)]), layout)
     fig.add_vline(x=0, line={"color": charts.INK, "width": 1.4})
-    for y, (kind, text, r) in enumerate(rows):
-        if kind == "head":
-            _write(fig, 0.0, y, f"<b>{safe(text)}</b>", family="Source Serif", size=15)
-        else:
-            _forest_row(fig, y, r)
     return fig
 
 
-def _write(fig: go.Figure, x: float, y: float, text: str, **options) -> None:
-    anchor = options.pop("anchor", "left")
-    colour = options.pop("colour", charts.INK)
-    fig.add_annotation(
-        x=x,
-        xref="paper",
-        y=y,
-        text=text,
-        showarrow=False,
-        xanchor=anchor,
-        align=anchor,
-        font={"color": colour, **options},
-    )
+def _words(x: float, y: float, text: str, anchor: str = "left", colour: str = charts.INK, **font) -> dict:
+    return {
+        "x": x,
+        "xref": "paper",
+        "y": y,
+        "text": text,
+        "showarrow": False,
+        "xanchor": anchor,
+        "align": anchor,
+        "font": {"color": colour, **font},
+    }
 
 
-def _forest_row(fig: go.Figure, y: int, r) -> None:
-    colour = COLOUR[r.outcome]
-    _write(fig, 0.012, y, MARKS[r.outcome], colour=colour)
-    _write(fig, 0.036, y, safe(r.claim if len(r.claim) <= 62 else r.claim[:60] + " …"))
-    _write(
-        fig,
-        1.0,
-        y,
-        safe(r.effect or _short(r.note)),
-        anchor="right",
-        **({} if r.effect else {"colour": charts.SOFT, "style": "italic"}),
-    )
-    if math.isnan(r.margin):
-        return
-    if r.broken_outcome == "fails" and not math.isnan(r.broken_margin):
-        fig.add_scatter(
-            x=[place(r.broken_margin), place(r.margin)],
-            y=[y, y],
-            mode="lines",
-            hoverinfo="skip",
-            line={"color": charts.SOFT, "width": 1, "dash": "dot"},
-        )
-        fig.add_scatter(
-            x=[place(r.broken_margin)],
-            y=[y],
+def _row_words(y: float, r) -> list[dict]:
+    """Mark, claim and effect of one row."""
+    quiet = {} if r.effect else {"colour": charts.SOFT, "style": "italic"}
+    return [
+        _words(0.012, y, MARKS[r.outcome], colour=COLOUR[r.outcome]),
+        _words(0.036, y, safe(r.claim if len(r.claim) <= 62 else r.claim[:60] + " …")),
+        _words(1.0, y, safe(r.effect or _short(r.note)), "right", **quiet),
+    ]
+
+
+def _marks(claims: list[tuple[int, Any]]) -> list[go.Scatter]:
+    """Intervals and points of all rows (y, claim), the break-it preset's tied to the default's."""
+    broken = [(y, r) for y, r in claims if r.broken_outcome == "fails" and not math.isnan(r.broken_margin)]
+    found = [_lines([(y, r.broken_margin, r.margin) for y, r in broken], charts.SOFT, 1, "dot")]
+    for outcome in COLOUR:
+        intervals = [(y, r.margin_low, r.margin_high) for y, r in claims if r.outcome == outcome]
+        found.append(_lines(intervals, COLOUR[outcome], 3))
+    diamond = {"symbol": "diamond-open", "size": 11, "color": charts.FAIL, "line": {"width": 2}}
+    found.append(
+        go.Scatter(
+            x=[place(r.broken_margin) for _, r in broken],
+            y=[y for y, _ in broken],
             mode="markers",
-            customdata=[f"{r.id}|{r.break_it}"],
-            marker={"symbol": "diamond-open", "size": 11, "color": charts.FAIL, "line": {"width": 2}},
-            hovertemplate=f"{safe(r.break_it)}: {safe(r.broken_effect)}<extra></extra>",
+            cliponaxis=False,
+            customdata=[f"{r.id}|{r.break_it}" for _, r in broken],
+            marker=diamond,
+            text=[f"{safe(r.break_it)}: {safe(r.broken_effect)}" for _, r in broken],
+            hovertemplate="%{text}<extra></extra>",
         )
-    fig.add_scatter(
-        x=[place(r.margin_low), place(r.margin_high)],
-        y=[y, y],
+    )
+    hollow = [r.outcome == "unclear" for _, r in claims]
+    colours = [COLOUR[r.outcome] for _, r in claims]
+    dot = {
+        "size": 10,
+        "color": [charts.GROUND if h else c for h, c in zip(hollow, colours, strict=True)],
+        "line": {"width": [2 if h else 0 for h in hollow], "color": colours},
+    }
+    found.append(
+        go.Scatter(
+            x=[place(r.margin) for _, r in claims],
+            y=[y for y, _ in claims],
+            mode="markers",
+            cliponaxis=False,
+            customdata=[f"{r.id}|" for _, r in claims],
+            marker=dot,
+            text=[f"{safe(r.claim)}: {safe(r.effect)}" for _, r in claims],
+            hovertemplate="%{text}<extra></extra>",
+        )
+    )
+    return found
+
+
+def _lines(parts: list[tuple[int, float, float]], colour: str, width: float, dash: str = "solid") -> go.Scatter:
+    """Horizontal pieces (y, from, to) of one colour as one trace."""
+    return go.Scatter(
+        x=[v for _, a, b in parts for v in (place(a), place(b), None)],
+        y=[v for y, *_ in parts for v in (y, y, None)],
         mode="lines",
         hoverinfo="skip",
-        line={"color": colour, "width": 3},
-    )
-    hollow = r.outcome == "unclear"
-    fig.add_scatter(
-        x=[place(r.margin)],
-        y=[y],
-        mode="markers",
-        customdata=[f"{r.id}|"],
-        marker={
-            "size": 10,
-            "color": charts.GROUND if hollow else colour,
-            "line": {"width": 2 if hollow else 0, "color": colour},
-        },
-        hovertemplate=f"{safe(r.claim)}: {safe(r.effect)}<extra></extra>",
+        line={"color": colour, "width": width, "dash": dash},
     )
 
 
