@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plotly.graph_objects as go
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -74,23 +75,23 @@ def lead() -> str:
     return query
 
 
+@st.cache_resource(show_spinner=False, max_entries=4)
+def map_drawn(catalogue: str, dark: bool) -> go.Figure:
+    """The small map, shared by all sessions."""
+    names, runs = library.names_and_runs(catalogue)
+    canvas = Canvas(640, 330)
+    fig = map_figure.figure(
+        library.topic_map(), names, runs, canvas=canvas, dark=dark, paper_names=False, topic_size=15
+    )
+    return fig.update_layout(dragmode=False)
+
+
 def small_map() -> DeltaGenerator:
     """The map without paper names, a picture to get an idea; returns the place beside its link."""
-    names, runs = library.names_and_runs(library.catalogue_key())
-    fig = map_figure.figure(
-        library.topic_map(),
-        names,
-        runs,
-        canvas=Canvas(640, 330),
-        dark=shell.is_dark(),
-        paper_names=False,
-        topic_size=15,
-    )
-    fig.update_layout(dragmode=False)
     topics = ", ".join(t.label for t in library.topic_map().topics if not t.mixed)
     with st.container(key="wide"):
         st.plotly_chart(
-            fig,
+            map_drawn(library.catalogue_key(), shell.is_dark()),
             key="overview.map",
             config={"staticPlot": True},
             alt=f"Map of the abstracts by topic: {topics}",

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, Self, get_args, get_origin
 
 import plotly.graph_objects as go
@@ -271,13 +272,13 @@ class Demo:
         """The demo's id: the name of its file."""
         return self.module.rsplit(".", 1)[-1]
 
-    @property
+    @cached_property
     def how_it_works(self) -> str:
         """The module's docstring: Markdown with LaTeX, each displayed formula as a block of its own."""
         text = inspect.cleandoc(inspect.getmodule(self.run).__doc__ or "")
         return re.sub(r"\s*\$\$(.+?)\$\$[ \t]*", r"\n\n$$\n\1\n$$\n\n", text, flags=re.DOTALL)
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The demo's own code, without its docstring (the page shows that as prose)."""
         text = inspect.getsource(inspect.getmodule(self.run))  # type: ignore[arg-type]

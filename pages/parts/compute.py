@@ -29,9 +29,12 @@ class Shown:
     problem: str = ""
 
 
-@st.cache_data(show_spinner=False, max_entries=150, max_size="120MB")
+@st.cache_resource(show_spinner=False, max_entries=80)
 def run(demo_id: str, settings: Settings, seed: int, preset: str | None, stamp: float) -> Shown:
-    """One run drawn in the light palette. `preset` names the ledger's samples for the intervals."""
+    """One run drawn in the light palette. `preset` names the ledger's samples for the intervals.
+
+    All sessions share the result without a copy: nobody may change its figures.
+    """
     demo = library.demos()[demo_id]
     try:
         with _slots:

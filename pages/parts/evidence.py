@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,7 @@ def table(stamp: str) -> pd.DataFrame:
     for demo in library.demos().values():
         default = library.verdicts(demo)
         broken = library.verdicts(demo, demo.break_it)
-        book = library.book(demo)
-        seeds = len(book.samples("Default").seeds) if book and default else 0
+        seeds = library.seeds(demo)
         for i, verdict in enumerate(default):
             claim, effect = demo.claims[i], verdict.effect
             after = broken[i] if broken else None
@@ -67,6 +67,11 @@ def ledger_csv() -> str:
 def rows_of(frame: pd.DataFrame) -> list[Any]:
     """The rows with the columns as attributes."""
     return list(frame.itertuples())
+
+
+def by_method(frame: pd.DataFrame) -> list[tuple[str, list[Any]]]:
+    """The rows of each method, in the order of the table."""
+    return [(name, list(rows)) for name, rows in groupby(rows_of(frame), key=lambda r: r.method)]
 
 
 def stamp() -> str:

@@ -85,18 +85,24 @@ def stamp(demo: Demo) -> float:
     return file.stat().st_mtime if file.exists() else 0.0
 
 
-@st.cache_data(show_spinner=False, max_entries=400)
-def _verdicts(demo_id: str, preset: str, stamp: float) -> list[Verdict]:
+@st.cache_resource(show_spinner=False, max_entries=400)
+def _verdicts(demo_id: str, preset: str, stamp: float) -> tuple[Verdict, ...]:
     found = _book(demo_id, stamp)
-    return found.verdicts(preset) if found is not None and len(found.rows(preset)) else []
+    return tuple(found.verdicts(preset)) if found is not None and len(found.rows(preset)) else ()
 
 
 def verdicts(demo: Demo, preset: str = "Default") -> list[Verdict]:
     """Verdicts of a preset from the ledger, empty where it has none."""
     try:
-        return _verdicts(demo.id, preset, stamp(demo))
+        return list(_verdicts(demo.id, preset, stamp(demo)))
     except ValueError:
         return []
+
+
+def seeds(demo: Demo, preset: str = "Default") -> int:
+    """Over how many seeds a preset was measured."""
+    found = book(demo)
+    return int(found.rows(preset)["seed"].nunique()) if found is not None else 0
 
 
 @cache
