@@ -9,7 +9,7 @@ import numpy as np
 
 from core.demos._minions_documents import SHAPE, fact_sentences, filler, single_request
 
-PAIRS, FILLER, RIDGE, TRAINING_SEED = 3000, 400, 0.01, 2025
+PAIRS, FILLER, RIDGE = 3000, 400, 0.01
 FULL_RANK = sum(n - 1 for n in SHAPE)
 """Of the companies, metrics and years in a request, all but one of each kind are free."""
 
@@ -73,10 +73,10 @@ class Training:
     svd: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-@lru_cache(maxsize=1)
-def training() -> Training:
+@lru_cache(maxsize=4)
+def training(seed: int = 0) -> Training:
     """T = (BᵀB/N + λI)⁻¹ BₚᵀA/n on generated pairs of request and sentence, plus filler without request."""
-    rng = np.random.default_rng(TRAINING_SEED)
+    rng = np.random.default_rng([seed, 1])  # not the numbers that draw the documents
     cells = np.stack([rng.integers(0, n, PAIRS) for n in SHAPE], axis=1)
     sentences, _ = fact_sentences(rng, cells)
     sentences += [filler()[i] for i in rng.integers(0, len(filler()), FILLER)]
@@ -91,12 +91,12 @@ def training() -> Training:
     return Training(of_sentences, of_requests, b, a, b_mean, a_mean, ridge_map, (u, s, wt))
 
 
-@lru_cache(maxsize=FULL_RANK)
-def reader(rank: int) -> Reader:
+@lru_cache(maxsize=2 * FULL_RANK)
+def reader(rank: int, seed: int = 0) -> Reader:
     """The reader that keeps the `rank` largest singular directions of the trained map."""
     if not 1 <= rank <= FULL_RANK:
         raise ValueError(f"rank: a reader has 1 to {FULL_RANK}, not {rank}")
-    t = training()
+    t = training(seed)
     u, s, wt = t.svd
     left, right = u[:, :rank] * np.sqrt(s[:rank]), wt[:rank].T * np.sqrt(s[:rank])
     trained = (_unit(t.sentences[:PAIRS] @ left) * _unit(t.requests @ right)).sum(axis=1)
@@ -106,6 +106,6 @@ def reader(rank: int) -> Reader:
 
 
 @lru_cache(maxsize=64)
-def level(rank: int, quantile: float) -> float:
+def level(rank: int, quantile: float, seed: int = 0) -> float:
     """The score below which this share of the training pairs lies; lower by more than rounding, so that ties pass."""
-    return float(np.quantile(reader(rank).trained, quantile)) - 1e-9
+    return float(np.quantile(reader(rank, seed).trained, quantile)) - 1e-9
