@@ -224,3 +224,23 @@ def test_a_hostile_abstract_is_only_text(new_page, tmp_path):
     finally:
         process.terminate()
         process.wait(10)
+
+
+def test_a_slider_moved_ten_times_ends_at_the_last_setting(new_page, address):
+    page = new_page()
+    page.goto(f"{address}/method?method=timing&seed=7")
+    page.wait_for_selector("h1")
+    settled(page)
+    page.get_by_role("tab", name="Settings").click()
+    slider = page.get_by_role("slider").first
+    slider.focus()
+    for _ in range(10):
+        slider.press("ArrowRight")
+        page.wait_for_timeout(150)
+    page.wait_for_function("() => new URL(location.href).searchParams.get('nseg') === '12'")
+    settled(page)
+    shown = visible_chart(page)
+    other = new_page()
+    other.goto(page.url)
+    other.wait_for_selector("h1")
+    assert json.loads(visible_chart(other)) == json.loads(shown)
