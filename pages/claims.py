@@ -14,7 +14,7 @@ from core.lab import charts
 from core.lab.family import CHANCE, chance_holds
 from core.lab.verdicts import MARKS, WORDS
 from core.topics.map_figure import safe
-from pages.parts import address, evidence, library, link, share, shell
+from pages.parts import address, evidence, library, link, share, shell, snapshot
 from pages.parts.address import Field
 
 shell.begin()
@@ -94,12 +94,18 @@ def place(margin: float) -> float:
     return math.asinh(max(TICKS[0] - 1.0, min(float(TICKS[-1]), margin)))
 
 
+@st.cache_resource(show_spinner=False, max_entries=12)
+def drawn(stamp: str, claims: tuple[int, ...], dark: bool) -> go.Figure:
+    """The forest plot of these rows of the table, shared by all sessions."""
+    return charts.in_theme(forest(evidence.table(stamp).loc[list(claims)]), dark)
+
+
 def forest(frame: pd.DataFrame) -> go.Figure:
     """One row a claim, grouped by method: margin beyond the claim's own bound with its interval."""
     rows: list[tuple[str, str, Any]] = []
-    for method, group in frame.groupby("method", sort=False):
-        rows.append(("head", str(method), None))
-        rows += [("claim", r.claim, r) for r in evidence.rows_of(group)]
+    for method, group in evidence.by_method(frame):
+        rows.append(("head", method, None))
+        rows += [("claim", r.claim, r) for r in group]
     words = [
         _words(0.0, y, f"<b>{safe(text)}</b>", family="Source Serif", size=15)
         for y, (kind, text, _) in enumerate(rows)
@@ -220,9 +226,9 @@ def _short(note: str, most: int = 58) -> str:
 def phone_rows(frame: pd.DataFrame) -> str:
     """The same claims for a narrow screen: method heads and verdict rows."""
     out = ""
-    for method, group in frame.groupby("method", sort=False):
-        out += f'<h4>{html.escape(str(method))}</h4><div class="vrs">'
-        for r in evidence.rows_of(group):
+    for method, group in evidence.by_method(frame):
+        out += f'<h4>{html.escape(method)}</h4><div class="vrs">'
+        for r in group:
             tail = html.escape(r.effect) if r.effect else f'<span class="aside">{html.escape(r.note)}</span>'
             out += (
                 f'<div class="vr"><span class="{r.outcome}" title="{r.verdict}">{MARKS[r.outcome]}'
@@ -243,7 +249,7 @@ def open_method(target: str) -> None:
 def show_forest(frame: pd.DataFrame) -> None:
     with st.container(key="wide"):
         event = st.plotly_chart(
-            charts.in_theme(forest(frame), shell.is_dark()),
+            drawn(evidence.stamp(), tuple(frame.index), shell.is_dark()),
             key="claims.forest",
             on_select="rerun",
             selection_mode="points",
@@ -345,6 +351,7 @@ def main() -> None:
                 st.download_button(
                     label, text, name, type="tertiary", icon=":material/download:", on_click="ignore"
                 )
+            snapshot.svg()
             to_share = st.container(width="content")
         rows = filtered(frame)
         if rows.empty:

@@ -12,7 +12,18 @@ from core.abstracts import Abstract, escape
 from core.lab import charts, ledger
 from core.lab.demo import Demo, caption
 from core.lab.verdicts import Verdict, number
-from pages.parts import checklist, compute, library, link, settings_form, share, shell, sweep, verdict_rows
+from pages.parts import (
+    checklist,
+    compute,
+    library,
+    link,
+    settings_form,
+    share,
+    shell,
+    snapshot,
+    sweep,
+    verdict_rows,
+)
 from pages.parts.link import Link
 
 shell.begin()
@@ -80,8 +91,7 @@ def verdict_block(now: Link, checked: pd.DataFrame | None) -> list[Verdict]:
         found = ledger.judge(demo, now.settings, checked)
         origin = f"{checked['seed'].nunique()} paired seeds · computed just now, at these settings"
     elif preset and (found := library.verdicts(demo, preset)):
-        seeds = len(library.book(demo).samples(preset).seeds)  # type: ignore[union-attr]
-        origin = f"{seeds} paired seeds · from the ledger, preset “{preset}”"
+        origin = f"{library.seeds(demo, preset)} paired seeds · from the ledger, preset “{preset}”"
     elif default:
         found, origin = (
             default,
@@ -168,17 +178,20 @@ def abstract_tab(demo: Demo, abstract: Abstract | None, verdicts: list[Verdict])
 def downloads(now: Link, run: compute.Shown) -> None:
     """The numbers to take away."""
     demo = now.demo
-    rows = [(m, k, v) for m, by in run.measures.items() for k, v in by.items()]
-    table = pd.DataFrame(rows, columns=["measure", "method", "value"]).assign(seed=now.seed)
-    data = pd.concat(
-        [pd.DataFrame(charts.data_table(f)).assign(figure=i + 1) for i, f in enumerate(run.figures)]
-        or [pd.DataFrame()]
-    )
+
+    def table() -> str:
+        rows = [(m, k, v, now.seed) for m, by in run.measures.items() for k, v in by.items()]
+        return pd.DataFrame(rows, columns=["measure", "method", "value", "seed"]).to_csv(index=False)
+
+    def data() -> str:
+        parts = [pd.DataFrame(charts.data_table(f)).assign(figure=i + 1) for i, f in enumerate(run.figures)]
+        return pd.concat(parts or [pd.DataFrame()]).to_csv(index=False)
+
     settings = {"method": demo.id, "seed": now.seed, "settings": now.settings.model_dump(mode="json")}
     with st.container(horizontal=True):
         for label, text, name, mime in (
-            ("Measures", table.to_csv(index=False), f"{demo.id}-measures.csv", "text/csv"),
-            ("Figures' data", data.to_csv(index=False), f"{demo.id}-figures.csv", "text/csv"),
+            ("Measures", table, f"{demo.id}-measures.csv", "text/csv"),
+            ("Figures' data", data, f"{demo.id}-figures.csv", "text/csv"),
             (
                 "Settings",
                 json.dumps(settings, indent=1, ensure_ascii=False),
@@ -196,6 +209,7 @@ def downloads(now: Link, run: compute.Shown) -> None:
                 on_click="ignore",
                 key=f"get.{name}",
             )
+        snapshot.svg()
 
 
 def measures_table(demo: Demo, run: compute.Shown) -> None:

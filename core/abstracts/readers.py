@@ -1,42 +1,41 @@
-"""Abstract files to a collection. A format is a pair of functions in `FORMATS`; plain text takes what is left."""
+"""Abstract files to a collection: bytes are unpacked and decoded, read by their format, and collected."""
 
-import csv
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from core.abstracts.decode import decode, lines_of
-from core.abstracts.duplicates import copies
-from core.abstracts.markup import parse
-from core.abstracts.parsed_file import ParsedFile, RawRecord
-from core.abstracts.record import Abstract, Collection, Note, Report, is_placeholder, make_abstract, opening
-from core.abstracts.split import read_plain
+from core.abstracts import limits
+from core.abstracts.archives import entries, is_zip, safe_name
+from core.abstracts.decode import decode
+from core.abstracts.formats import WANTED, check_magic, parsed_text
+from core.abstracts.gather import DATA, FileParsed, gathered
+from core.abstracts.parsed_file import ParsedFile, Reading
+from core.abstracts.record import Collection, Note
 
-DATA = Path(__file__).parents[2] / "data"
+__all__ = ["DATA", "Reading", "read_collection", "read_text", "read_texts"]
 
-FORMATS: list[tuple[Callable[[str, str], bool], Callable[[str, str], ParsedFile]]] = []
-"""(recognises, reads), both called with text and file name; the first that recognises a file reads it."""
+AS_GUESSED = Reading()
 
 
-def read_collection(*paths: str | Path) -> Collection:
+def read_collection(*paths: str | Path, reading: Reading = AS_GUESSED) -> Collection:
     """Read abstract files, or the built-in ones in `data/` if none is named; a folder stands for its `*.txt`.
 
-    ValueError names a file that is missing, empty or no text.
+    ValueError names a file that is missing, empty, no list of abstracts or beyond the limits.
     """
     files = [file for path in paths or (DATA,) for file in _files(Path(path))]
-    return _collected([(file.name, *_parsed(_bytes(file), file.name)) for file in files])
+    return _read(((_bytes(file), file.name) for file in files), reading)
 
 
-def read_text(content: bytes | str, name: str) -> Collection:
+def read_text(content: bytes | str, name: str, reading: Reading = AS_GUESSED) -> Collection:
     """Read one file that is already in memory; errors as in `read_collection`."""
-    return read_texts([(content, name)])
+    return _read([(content, name)], reading)
 
 
-def read_texts(files: Iterable[tuple[bytes | str, str]]) -> Collection:
+def read_texts(files: Iterable[tuple[bytes | str, str]], reading: Reading = AS_GUESSED) -> Collection:
     """Read several files that are already in memory as (content, name)."""
-    return _collected([(name, *_parsed(content, name)) for content, name in files])
+    return _read(files, reading)
 
 
 def _files(path: Path) -> list[Path]:
@@ -50,110 +49,98 @@ def _files(path: Path) -> list[Path]:
 
 def _bytes(path: Path) -> bytes:
     try:
+        limits.check_bytes(path.stat().st_size, str(path))
         return path.read_bytes()
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _parsed(content: bytes | str, name: str) -> tuple[ParsedFile, str]:
-    """The records of one file and its encoding."""
+@dataclass
+class _Budget:
+    """What all files together may still hold."""
+
+    name: str
+    bytes: int = 0
+    abstracts: int = 0
+
+    def spend(self, size: int, abstracts: int = 0) -> None:
+        self.bytes += size
+        self.abstracts += abstracts
+        if self.bytes > limits.TOTAL_BYTES:
+            raise ValueError(
+                f"{self.name}: with it {self.bytes / 1e6:,.1f} MB in all; "
+                f"the files together may have up to {limits.TOTAL_BYTES / 1e6:,.0f} MB"
+            )
+        limits.check_count(self.abstracts, self.name)
+
+
+def _read(files: Iterable[tuple[bytes | str, str]], reading: Reading) -> Collection:
+    budget, taken = _Budget(""), dict[str, int]()
+    found: list[FileParsed] = []
+    for content, given in files:
+        budget.name = name = _free(safe_name(given), taken)
+        if isinstance(content, bytes) and is_zip(content):
+            limits.check_bytes(len(content), name)
+            found += _unpacked(content, name, reading, budget)
+        else:
+            found.append(_parsed(content, name, reading, budget))
+    return gathered(found)
+
+
+def _free(name: str, taken: dict[str, int]) -> str:
+    """The name, with a number where two files have the same."""
+    taken[name] = taken.get(name, 0) + 1
+    if taken[name] == 1:
+        return name
+    path = Path(name)
+    return _free(f"{path.stem} ({taken[name]}){path.suffix}", taken)
+
+
+def _unpacked(content: bytes, name: str, reading: Reading, budget: _Budget) -> Iterator[FileParsed]:
+    """The lists in a zip; entries that are none are remarked on at the first that is."""
+    lists: list[FileParsed] = []
+    problems: list[Note] = []
+    taken: dict[str, int] = {}
+    for entry in entries(content, name):
+        shown = _free(entry.name, taken)
+        try:
+            if entry.problem:
+                raise ValueError(f"{shown}: {entry.problem}")
+            lists.append(_parsed(entry.content, shown, reading, budget))
+        except ValueError as error:
+            if budget.bytes > limits.TOTAL_BYTES or budget.abstracts > limits.ABSTRACTS:
+                raise
+            problems.append(Note(shown, 0, str(error).removeprefix(f"{shown}: ")))
+    if not lists:
+        why = f" ({problems[0].file}: {problems[0].reason})" if problems else ""
+        raise ValueError(f"{name}: no list of abstracts in this zip{why}; {WANTED}")
+    lists[0].problems.extend(problems)
+    yield from lists
+
+
+def _parsed(content: bytes | str, name: str, reading: Reading, budget: _Budget) -> FileParsed:
+    """The records of one file, its format and its encoding."""
+    size = len(content) if isinstance(content, bytes) else len(content.encode("utf-8", "replace"))
+    limits.check_bytes(size, name)
+    budget.spend(size)
     if isinstance(content, bytes):
+        check_magic(content, name)
         text, encoding, remark = decode(content, name)
     else:
         text, encoding, remark = content, "text", ""
-    lines = lines_of(text)
-    if not any(map(str.strip, lines)):
+    if not text.strip().strip("\ufeff").strip():
         raise ValueError(f"{name}: the file is empty")
-    read = next((read for recognises, read in FORMATS if recognises(text, name)), None)
-    parsed = read(text, name) if read else read_plain(lines)
+    limits.check_text(text, name)
+    parsed, form = parsed_text(text, name, reading)
     if not parsed.records:
-        raise ValueError(f"{name}: no abstracts found")
-    parsed.guesses = [*([remark] if remark else []), *parsed.guesses]
-    return parsed, encoding
+        raise ValueError(f"{name}: no abstracts found{_first_skipped(parsed)}")
+    budget.spend(0, len(parsed.records))
+    parsed.guesses = [*([remark] if remark else []), *(f"{name}: {guess}" for guess in parsed.guesses)]
+    return FileParsed(name, parsed, form, encoding)
 
 
-def _collected(files: Sequence[tuple[str, ParsedFile, str]]) -> Collection:
-    if not files:
-        raise ValueError("no files to read")
-    records = [
-        (_record(raw, file, number), raw.line)
-        for file, parsed, _ in files
-        for number, raw in enumerate(parsed.records, start=1)
-    ]
-    abstracts, duplicates = _merged([record for record, _ in records])
-    lines = {(record.source, record.number): line for record, line in records}
-
-    def note(record: Abstract, reason: str) -> Note:
-        return Note(record.source, lines[record.source, record.number], reason)
-
-    report = Report(
-        read=len(records),
-        joined=tuple(Note(file, *at) for file, parsed, _ in files for at in parsed.joined),
-        duplicates=tuple(note(copy, f"same as {first.source} number {first.number}") for copy, first in duplicates),
-        placeholders=tuple(note(a, f"no abstract: {a.plain[:40]!r}") for a in abstracts if a.is_placeholder),
-        skipped=tuple(Note(file, *at) for file, parsed, _ in files for at in parsed.skipped),
-        encodings={file: encoding for file, _, encoding in files},
-        guesses=tuple(guess for _, parsed, _ in files for guess in parsed.guesses),
-    )
-    names = dict.fromkeys(parsed.name for _, parsed, _ in files if parsed.name)
-    name = " + ".join(names) or " + ".join(Path(file).stem for file, _, _ in files[:3])
-    return Collection(name=name, abstracts=abstracts, report=report)
-
-
-def _record(raw: RawRecord, file: str, number: int) -> Abstract:
-    known = _papers().get(opening(parse(raw.text).plain), {})
-    return make_abstract(
-        raw.text,
-        source=file,
-        number=number,
-        title=raw.title or known.get("title", ""),
-        authors=raw.authors or known.get("authors", ""),
-        page=raw.page or known.get("page", ""),
-        extra=raw.extra,
-    )
-
-
-def _merged(records: Sequence[Abstract]) -> tuple[tuple[Abstract, ...], list[tuple[Abstract, Abstract]]]:
-    """The records with copies merged into the first of them, and (copy, first) of each merge."""
-    comparable = ["" if _is_nothing(record) else record.plain for record in records]
-    repeats = copies(comparable)
-    merged = {index: record for index, record in enumerate(records) if index not in repeats}
-    for copy, first in repeats.items():
-        one, other = merged[first], records[copy]
-        merged[first] = replace(
-            one,
-            title=other.title if one.title_is_derived else one.title,
-            title_is_derived=one.title_is_derived and other.title_is_derived,
-            authors=one.authors or other.authors,
-            page=one.page or other.page,
-            also_in=(*one.also_in, (other.source, other.number)),
-            extra={**other.extra, **one.extra},
-        )
-    taken: Counter[str] = Counter()
-    distinct = []
-    for record in merged.values():
-        taken[record.id] += 1
-        distinct.append(record if taken[record.id] == 1 else replace(record, id=f"{record.id}-{taken[record.id]}"))
-    return tuple(distinct), [(records[copy], records[first]) for copy, first in repeats.items()]
-
-
-def _is_nothing(record: Abstract) -> bool:
-    """Two papers without an abstract are not the same paper."""
-    return is_placeholder(record.plain + "x" * 100)
-
-
-@lru_cache(maxsize=1)
-def _papers() -> dict[str, dict[str, str]]:
-    """What `data/papers.csv` knows about the built-in papers, by how their abstracts begin."""
-    table = DATA / "papers.csv"
-    if not table.exists():
-        return {}
-    with table.open(encoding="utf-8", newline="") as rows:
-        papers = {(row["file"], int(row["number"])): row for row in csv.DictReader(rows)}
-    known: dict[str, dict[str, str]] = {}
-    for file in sorted({file for file, _ in papers}):
-        if (DATA / file).exists():
-            parsed, _ = _parsed((DATA / file).read_bytes(), file)
-            for number, raw in enumerate(parsed.records, start=1):
-                known[opening(parse(raw.text).plain)] = papers.get((file, number), {})
-    return known
+def _first_skipped(parsed: ParsedFile) -> str:
+    if not parsed.skipped:
+        return ""
+    line, reason = parsed.skipped[0]
+    return f" (line {line}: {reason})"

@@ -13,7 +13,10 @@ SHORT = 100  # characters; what is shorter is a placeholder ("N/A", "TBD") rathe
 _NOTHING = re.compile(
     r"(?i)^\W*(?:n/?a|none|null|nan|tbd|tba|todo|(?:no )?abstract (?:not|un)\s?available\W*)?\W*$"
 )
-_URL = re.compile(r"https?://\S+")
+URL = re.compile(r"https?://\S+")
+_NO_LETTERS = re.compile(r"[\W_]+")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0e-\x1f\x7f]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -21,14 +24,13 @@ class Abstract:
     """One abstract. `text` is as given, `plain` is for models, `display` is Markdown that is safe on a page.
 
     `number` is the 1-based position in the file `source`; `also_in` names the places of merged copies;
-    `extra` holds further columns of the source (keywords, year, …).
+    `extra` holds further columns of the source (keywords, year, …); `given_title` is the title with its
+    mark-up, "" if there was none and `title` is derived from the text.
     """
 
     id: str
     text: str
     plain: str
-    display: str
-    links: tuple[str, ...]
     title: str
     title_is_derived: bool
     source: str
@@ -37,6 +39,17 @@ class Abstract:
     page: str = ""
     also_in: tuple[tuple[str, int], ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
+    given_title: str = ""
+
+    @cached_property
+    def display(self) -> str:
+        """Markdown that is safe on a page; made when it is first asked for."""
+        return parse(self.text).display
+
+    @cached_property
+    def links(self) -> tuple[str, ...]:
+        """The web addresses in the text, in order, each once."""
+        return parse(self.text).links
 
     @property
     def is_placeholder(self) -> bool:
@@ -54,8 +67,25 @@ class Note:
 
 
 @dataclass(frozen=True)
+class FileRead:
+    """How one file was read: its format, and which of the choices that `Reading` offers were made.
+
+    `header`: a first line or lines between the abstracts were taken for headings; `titles`: short lines
+    or a column were taken for titles, without being named so; `joined`: pieces joined to the one before.
+    """
+
+    file: str
+    format: str
+    encoding: str
+    records: int
+    header: bool = False
+    titles: bool = False
+    joined: int = 0
+
+
+@dataclass(frozen=True)
 class Report:
-    """What reading did: nothing is dropped, joined or guessed without standing here."""
+    """What reading did: nothing is dropped, cut, joined or guessed without standing here."""
 
     read: int
     joined: tuple[Note, ...] = ()
@@ -64,6 +94,18 @@ class Report:
     skipped: tuple[Note, ...] = ()
     encodings: Mapping[str, str] = field(default_factory=dict)
     guesses: tuple[str, ...] = ()
+    cut: tuple[Note, ...] = ()
+    files: tuple[FileRead, ...] = ()
+
+    @property
+    def guessed_header(self) -> bool:
+        """Whether some file has lines that were read as a header or headings rather than as abstracts."""
+        return any(file.header for file in self.files)
+
+    @property
+    def guessed_titles(self) -> bool:
+        """Whether some file has lines or a column that were read as titles without being named so."""
+        return any(file.titles for file in self.files)
 
     def __str__(self) -> str:
         return (
@@ -118,23 +160,31 @@ def make_abstract(
     extra: Mapping[str, str] | None = None,
 ) -> Abstract:
     """The record of one abstract text; without a title, one is derived from the first sentence."""
-    parsed = parse(text)
-    plain = parsed.plain
+    text, title = printable(text), printable(title)
+    plain = parse(text).plain
+    if plain == text:
+        plain = text  # one string in memory, not two
     named = parse(title).plain
     return Abstract(
         id=content_id(text, f"{source}\n{number}\n{named}" if is_placeholder(plain) else ""),
         text=text,
         plain=plain,
-        display=parsed.display,
-        links=parsed.links,
         title=named or derived_title(plain),
         title_is_derived=not named,
         source=source,
         number=number,
-        authors=authors,
-        page=page,
-        extra=dict(extra or {}),
+        authors=printable(authors),
+        page=printable(page),
+        extra={name: text for name, value in (extra or {}).items() if (text := printable(value))},
+        given_title=title if named else "",
     )
+
+
+def printable(text: str) -> str:
+    """The text without control characters and halves of characters, which no file could hold."""
+    if text.isprintable():
+        return text
+    return _SURROGATE.sub("\ufffd", _UNPRINTABLE.sub("", text))
 
 
 def content_id(text: str, place: str = "") -> str:
@@ -150,8 +200,7 @@ def is_placeholder(plain: str) -> bool:
 
 def squeezed(plain: str) -> str:
     """Lower-case letters and digits only, without web addresses: equal for copies of one text."""
-    text = unicodedata.normalize("NFKC", _URL.sub("", plain)).casefold()
-    return "".join(filter(str.isalnum, text))
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKC", URL.sub("", plain)).casefold())
 
 
 def opening(plain: str) -> str:

@@ -13,7 +13,22 @@ from core.abstracts.scan_latex import AHEAD, HIDDEN, INVISIBLE, RUNS, LatexScann
 from core.abstracts.urls import HTTP, URL, clean_url, trimmed_url
 
 _SPACES = re.compile(r"\s+")
-_SPECIAL = re.compile(rf"[\\$*_`\[\]&<~{{}}{HIDDEN}]|[^\S ]| (?=\s)|''|--|(?<![A-Za-z]){HTTP}|!(?=\[)")
+_SIGNS = rf"\\$*_`\[\]&<~{{}}{HIDDEN}"
+
+
+def _special(spaces: bool, urls: bool) -> re.Pattern[str]:
+    """Where a rule may apply. It begins with a set of signs, so that a search skips all others quickly.
+
+    White space and the first letter of an address are common, so they are sought only in texts that need it.
+    """
+    signs = "[" + _SIGNS + r"'\-!" + spaces * r"\s" + urls * "hH" + "]"
+    rules = [rf"(?<=[{_SIGNS}])", "(?<=')'", "(?<=-)-", r"(?<=!)(?=\[)"]
+    rules += [r"(?<=[^\S ])", r"(?<= )(?=\s)"] if spaces else []
+    rules += [r"(?<=[hH])(?<![A-Za-z].)[tT][tT][pP][sS]?://"] if urls else []
+    return re.compile(f"{signs}(?:{'|'.join(rules)})")
+
+
+_SPECIAL = {(spaces, urls): _special(spaces, urls) for spaces in (False, True) for urls in (False, True)}
 _TWIN = re.compile(r"\}\{(?:\\texttt\{)?([^{}\s]{1,2000})\}{0,2}")
 _INLINE_LINK = re.compile(
     r"!?\[([^\[\]]{0,500})\]\(\s*<?([^\s()<>]{0,1000}(?:\([^\s()<>]{0,200}\)[^\s()<>]{0,200}){0,5})>?"
@@ -58,8 +73,9 @@ class _Scanner(LatexScanner):
             "]": self.end_bracket, "{": self.brace, "}": self.end_brace, "&": self.entity, "<": self.tag,
             "https://": self.url, "http://": self.url,
         }  # fmt: skip
+        special = _SPECIAL["  " in source or not source.isprintable(), "://" in source]
         while self.at < size:
-            found = _SPECIAL.search(source, self.at)
+            found = special.search(source, self.at)
             start = found.start() if found else size
             if start > self.at:
                 self.put(source[self.at : start], start)

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass
 from statistics import median
 
-from core.abstracts.labelled import is_labelled, read_labelled
-from core.abstracts.parsed_file import ParsedFile, RawRecord
+from core.abstracts import limits
+from core.abstracts.labelled import is_labelled, label_free, read_labelled
+from core.abstracts.parsed_file import ParsedFile, RawRecord, Reading
 
 _BLANK = re.compile(r"[\s\u200b\u2060\ufeff]*")
 _LIST_MARK = re.compile(r"\s*(?:\(?\d{1,4}[.)]|\[\d{1,4}\]|\([ivx]{1,5}\)|[-*•–‣▪])\s+(?=\S)")
@@ -19,6 +20,7 @@ _CJK_EDGE = re.compile("[\u3000-\u9fff\uff00-\uffef]")
 _OPENING = re.compile(r"\\\[|\\begin\{")
 _CLOSING = re.compile(r"\\\]|\\end\{")
 LONG_LINE = 200  # characters; lines of this length without blank lines between them are one paper each
+_BLOCKS = 10  # paragraphs an abstract that its title, authors and so on may take
 SHORT_PIECE = 120  # characters; less than this among long pieces is a continuation
 
 
@@ -34,20 +36,27 @@ class Block:
         return glue(self.lines)
 
 
-def read_plain(lines: list[str]) -> ParsedFile:
+def read_plain(lines: list[str], reading: Reading) -> ParsedFile:
     """The papers of a plain-text list."""
     parsed = ParsedFile([])
     blocks = _whole_formulas(_blocks(lines))
-    titled = _alternates(blocks)
-    if len(blocks) > 1 and _is_header(blocks[0]) and (not titled or _HEADING.search(blocks[0].text)):
-        parsed.name = _unmarked(blocks.pop(0).text)
-        titled = _alternates(blocks)
+    titled = reading.titles is not False and _alternates(blocks)
+    if len(blocks) > 1 and _has_header(blocks[0], titled, reading):
+        first = blocks.pop(0).text
+        parsed.name, parsed.header = _unmarked(first), not first.startswith("#")
+        titled = reading.titles is not False and _alternates(blocks)
     blocks = _one_per_line(blocks)
-    if is_labelled([line for block in blocks for line in block.lines]):
-        read_labelled(blocks, parsed, glue)
+    if is_labelled(blocks):
+        read_labelled(blocks, parsed, glue, reading.join)
     else:
-        _read_blocks(blocks, titled, parsed)
+        _read_blocks(blocks, titled, parsed, reading)
     return parsed
+
+
+def _has_header(first: Block, titled: bool, reading: Reading) -> bool:
+    if reading.header is not None:
+        return reading.header
+    return _is_header(first) and (not titled or bool(_HEADING.search(first.text)))
 
 
 def glue(lines: list[str]) -> str:
@@ -71,6 +80,8 @@ def _blocks(lines: list[str]) -> list[Block]:
         else:
             blocks.append(Block([line], number))
             open_block = True
+            if len(blocks) > _BLOCKS * limits.ABSTRACTS:
+                limits.check_count(len(blocks), f"at line {number}")
     return blocks
 
 
@@ -82,7 +93,7 @@ def _whole_formulas(blocks: list[Block]) -> list[Block]:
         block, position = blocks[position], position + 1
         lines = list(block.lines)
         for reach in range(position, min(position + 4, len(blocks))):
-            if not _is_open(lines):
+            if not _is_open(lines) or blocks[reach].lines[0].startswith("#"):
                 break
             longer = [*lines, *(line for other in blocks[position : reach + 1] for line in other.lines)]
             if not _is_open(longer):
@@ -134,9 +145,11 @@ def _one_per_line(blocks: list[Block]) -> list[Block]:
     return [Block([line], block.line + offset) for offset, line in enumerate(block.lines)]
 
 
-def _read_blocks(blocks: list[Block], titled: bool, parsed: ParsedFile) -> None:
+def _read_blocks(blocks: list[Block], titled: bool, parsed: ParsedFile, reading: Reading) -> None:
     numbered = sum(bool(_LIST_MARK.match(block.lines[0])) for block in blocks) >= 0.8 * len(blocks)
-    topped = not titled and _has_top_lines(blocks)
+    topped = not titled and _topped(blocks, reading)
+    titled = titled or (reading.titles is True and not topped)
+    parsed.titles = titled or topped
     typical = median(len(block.text) for block in blocks) if blocks else 0
     title, title_line = "", 0
     for index, block in enumerate(blocks):
@@ -147,21 +160,27 @@ def _read_blocks(blocks: list[Block], titled: bool, parsed: ParsedFile) -> None:
         head, lines = ("", block.lines)
         if topped and len(block.lines) > 1:
             head, lines = _unmarked(block.lines[0]), block.lines[1:]
-        record = RawRecord(glue(lines), title_line or block.line, title=title or head)
+        record = RawRecord(label_free(glue(lines)), title_line or block.line, title=title or head)
         if numbered:
             record.text = _LIST_MARK.sub("", record.text, count=1)
-        if (
-            not record.title
-            and parsed.records
-            and _continues(parsed.records[-1].text, record.text, numbered, typical)
-        ):
+        before = parsed.records[-1].text if parsed.records else ""
+        if not record.title and before and reading.join and _continues(before, record.text, numbered, typical):
             parsed.records[-1].text += f"\n\n{block.text}"
             parsed.joined.append((block.line, "joined to the paper before"))
-        elif not record.title and _is_heading_between(block, typical):
-            parsed.skipped.append((block.line, f"a heading, not an abstract: {block.text!r}"))
+        elif not record.title and reading.header is not False and _is_heading_between(block, typical):
+            parsed.skip(block.line, "a heading, not an abstract", block.text)
+            parsed.header = True
         else:
             parsed.records.append(record)
+            limits.check_count(len(parsed.records), f"at line {block.line}")
         title, title_line = "", 0
+
+
+def _topped(blocks: list[Block], reading: Reading) -> bool:
+    """Whether titles stand as the line straight above the abstracts."""
+    if reading.titles is None:
+        return _has_top_lines(blocks)
+    return reading.titles and sum(len(block.lines) > 1 for block in blocks) * 2 >= len(blocks)
 
 
 def _unmarked(text: str) -> str:
@@ -185,6 +204,9 @@ def _has_top_line(block: Block) -> bool:
 
 def _continues(before: str, piece: str, numbered: bool, typical: float) -> bool:
     """Whether a piece goes on with the paper before it rather than being one of its own."""
+    if len(before) + len(piece) > limits.CHARACTERS:  # no abstract grows without end
+        return False
+    before = before[-400:]  # its end tells; time stays linear
     if before.rstrip("*_ ").endswith((":", "：")) or (not numbered and _LIST_MARK.match(piece)):
         return True
     first = re.match(r"[a-z]+(?= )", piece)

@@ -56,7 +56,7 @@ def figure(
         layer="below",
     )
     _lines(fig, picture.points, chosen, linked, ink)
-    _points(fig, topic_map, picture.points, hues, set(runs), lit, ground, hover)
+    _points(fig, topic_map, picture.points, names, hues, set(runs), lit, ground, hover)
     if chosen is not None:
         x, y = picture.points[chosen]
         fig.add_scatter(
@@ -115,6 +115,7 @@ def _points(
     fig: go.Figure,
     topic_map: TopicMap,
     points: np.ndarray,
+    names: Sequence[str],
     hues: Sequence[str],
     runs: set[int],
     lit: Sequence[int] | None,
@@ -132,6 +133,7 @@ def _points(
         mode="markers",
         name="papers",
         customdata=[a.id for a in topic_map.abstracts],
+        meta=list(names) if any(names) else None,
         text=list(hover) or [safe(a.title) for a in topic_map.abstracts],
         hovertemplate="%{text}<extra></extra>",
         marker={

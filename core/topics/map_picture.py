@@ -198,7 +198,7 @@ def glow(
 
 def text_box(lines: Sequence[str], size: float, x: float, y: float, bold: bool = False) -> Box:
     """Box of centred text lines around (x, y), from the mean width of the type."""
-    width = (0.50 if bold else 0.47) * size * max((len(line) for line in lines), default=0)
+    width = (0.54 if bold else 0.47) * size * max((len(line) for line in lines), default=0)
     height = 1.1 * size * len(lines)
     return (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
 

@@ -218,3 +218,11 @@ def test_folder_and_files_give_the_same(tmp_path):
     assert [(a.source, a.number) for a in folder] == [("a.txt", 1), ("a.txt", 2), ("b.txt", 2)]
     assert folder.abstracts == read_collection(tmp_path / "a.txt", str(tmp_path / "b.txt")).abstracts
     assert str(folder.report) == "4 read, 0 joined, 1 duplicates, 3 too short, 0 skipped"
+
+
+def test_a_lone_label_or_session_heading_makes_no_labelled_list():
+    """One "Abstract:" and one heading among many papers: found in real lists, where it once swallowed the rest."""
+    body = [f"We study {' '.join(f'w{n}x{k}' for k in range(60))}." for n in range(24)]
+    content = "\n\n".join(["# Posters of Monday", *body[:12], f"Abstract: {body[12]}", *body[13:]])
+    collection = read_text(content, "list.txt")
+    assert [a.text for a in collection] == body
