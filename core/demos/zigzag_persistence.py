@@ -333,9 +333,10 @@ DEMO = Demo(
         "Break it: few prompts": Settings(prompts=60),
         "Break it: identity lost": Settings(scramble=True),
     },
-    break_it="Break it: few prompts",
-    why_it_breaks="With few prompts a layer has only a handful of cycles, so the persistence of each layer is noise "
-    "and picks a block no better than chance.",
+    break_it="Break it: identity lost",
+    why_it_breaks="When every layer has its own order of the prompts, no cycle of one layer is known in the next, so no "
+    "layer persists more than another and no block can be chosen. With few prompts, the cycles are too few to choose "
+    "better than chance.",
     simplified="A transformer of 8 small blocks (width 16, context 8) trained for 150 steps on 1,500 rows of a made-up "
     "language of 60 words, instead of large language models; 1-cycles only; held-out loss instead of benchmark tasks. "
     "The authors cut all layers with r near its maximum; here all criteria cut the same number of layers.",
