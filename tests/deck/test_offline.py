@@ -52,7 +52,7 @@ def test_every_formula_becomes_mathml(name):
             assert "\\" not in re.sub(r"<[^>]*>", "", formula), "a macro was not understood"
         rest = re.sub(r"<(math|code).*?</\1>", "", html, flags=re.DOTALL)
         assert "$" not in rest.replace("\\$", ""), "a formula was not found"
-        assert ("<math" in html) == ("$" in source)
+        assert ("<math" in html) == ("$" in source.replace("\\$", ""))
 
 
 def test_markdown_renders_neither_tags_nor_pictures():
