@@ -51,8 +51,7 @@ def test_every_formula_becomes_mathml(name):
             ET.fromstring(formula)
             assert "\\" not in re.sub(r"<[^>]*>", "", formula), "a macro was not understood"
         rest = re.sub(r"<(math|code).*?</\1>", "", html, flags=re.DOTALL)
-        assert "$" not in rest.replace("\\$", ""), "a formula was not found"
-        assert ("<math" in html) == ("$" in source.replace("\\$", ""))
+        assert rest.count("$") == source.count("\\$"), "a formula was not found; an escaped dollar sign is money"
 
 
 def test_markdown_renders_neither_tags_nor_pictures():
