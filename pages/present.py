@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import plotly.graph_objects as go
@@ -11,10 +11,12 @@ import streamlit as st
 
 from core.abstracts import escape
 from core.deck import Slide, headline, offline, text
+from core.deck.figures import same_axes
 from core.lab import charts
 from core.lab.demo import Control, Demo, Settings, caption, controls
 from pages.parts import compute, deck_link, keys, library, settings_form, share, shell
 from pages.parts.deck_link import Deck
+from pages.parts.keys import Window
 
 shell.begin()
 
@@ -22,8 +24,8 @@ STYLE = (Path(text.__file__).parent / "slide.css").read_text(encoding="utf-8")
 STAGE = """
 header[data-testid="stHeader"], [data-testid="stToolbar"], [data-testid="stDecoration"] { display: none; }
 [data-testid="stMainBlockContainer"] { padding: 0; }
-.st-key-stage { padding: 34px 56px 12px; min-height: 720px; max-width: 100vw; }
-.st-key-stage-body { min-height: 590px; }
+.st-key-stage { padding: calc(34px * var(--k, 1)) calc(56px * var(--k, 1)) 12px; min-height: 100vh; max-width: 100vw; }
+.st-key-stage-body { min-height: calc(590px * var(--k, 1)); }
 .st-key-keys { position: absolute; width: 0; height: 0; overflow: hidden; }
 .st-key-notes { position: fixed; right: 0; top: 0; bottom: 0; width: min(560px, 100vw); overflow-y: auto; z-index: 99;
   padding: 24px 28px; background: light-dark(#F6F5F1, #1D2126); box-shadow: -2px 0 14px rgba(0, 0, 0, .18); }
@@ -36,34 +38,37 @@ _ahead = ThreadPoolExecutor(max_workers=1, thread_name_prefix="slides-ahead")
 
 
 @st.cache_data(show_spinner=False, max_entries=120, max_size="80MB")
-def figures(demo_id: str, kind: str, settings: Settings, stamp: float) -> list[go.Figure] | str:
-    """A slide's figures in the light palette, large: one, or default beside `settings`; a sentence on failure."""
+def figures(demo_id: str, kind: str, settings: Settings, window: Window, stamp: float) -> list[go.Figure] | str:
+    """A slide's figures in the light palette, sized for the window: one, or default beside `settings`.
+
+    A sentence where a run failed.
+    """
     demo = library.demos()[demo_id]
-    here = compute.shown(demo, settings, 0)
-    if here.problem:
-        return here.problem
+    runs = [compute.shown(demo, s, 0) for s in ([settings] if kind == "claim" else [demo.settings(), settings])]
+    for run in runs:
+        if run.problem:
+            return run.problem
+    drawn = [run.figures[0] for run in runs]
     if kind == "claim":
-        return [offline.claim_figure(here.figures[0])]
-    default = compute.shown(demo, demo.settings(), 0)
-    if default.problem:
-        return default.problem
-    return offline.break_figures(default.figures[0], here.figures[0])
+        return drawn if window.narrow else [offline.claim_figure(drawn[0], window.scale)]
+    return list(same_axes(*drawn)) if window.narrow else offline.break_figures(drawn[0], drawn[1], window.scale)
 
 
-def slide_figures(slide: Slide, settings: Settings | None) -> list[go.Figure] | str:
+def slide_figures(slide: Slide, settings: Settings | None, window: Window) -> list[go.Figure] | str:
     """The figures of a method's slide."""
     assert slide.demo is not None
     asked = settings or deck_link.own_settings(slide)
     assert asked is not None
-    return figures(slide.demo.id, slide.kind, asked, library.stamp(slide.demo))
+    return figures(slide.demo.id, slide.kind, asked, window, library.stamp(slide.demo))
 
 
 def compute_ahead(deck: Deck) -> None:
     """Have the neighbours' demos computed in the background, the next slides first."""
+    window = keys.window()
     for step in (1, 2, -1):
         at = deck.slide - 1 + step
         if 0 <= at < len(deck.slides) and deck.slides[at].demo is not None:
-            _ahead.submit(slide_figures, deck.slides[at], None)
+            _ahead.submit(slide_figures, deck.slides[at], None, window)
 
 
 def chart(fig: go.Figure, key: str, alt: str) -> None:
@@ -92,7 +97,7 @@ def map_slide(deck: Deck) -> None:
     the_map = library.topic_map()
     st.html(text.head("The map", f"{len(the_map)} abstracts by topic, this deck's methods lit"))
     st.plotly_chart(
-        offline.deck_map(the_map, names, runs, lit_by(deck), shell.is_dark()),
+        offline.deck_map(the_map, names, runs, lit_by(deck), shell.is_dark(), **asdict(keys.window())),
         key="slide.map",
         config={"displayModeBar": False},
         alt="Map of the collection by topic",
@@ -132,7 +137,7 @@ def break_slide(deck: Deck, slide: Slide) -> None:
     st.html(text.head("Break it", f"{demo.name}: {name}"))
     default, broken = library.verdicts(demo), library.verdicts(demo, preset)
     index = headline(default, library.verdicts(demo, demo.break_it)) if default else 0
-    drawn = slide_figures(slide, deck.settings)
+    drawn = slide_figures(slide, deck.settings, keys.window())
     if isinstance(drawn, str):
         st.error(drawn, icon=":material/block:")
         return
@@ -149,7 +154,7 @@ def break_slide(deck: Deck, slide: Slide) -> None:
 
 def draw_figures(slide: Slide, settings: Settings | None) -> None:
     assert slide.demo is not None
-    drawn = slide_figures(slide, settings)
+    drawn = slide_figures(slide, settings, keys.window())
     if isinstance(drawn, str):
         st.error(drawn, icon=":material/block:")
         return
@@ -282,7 +287,7 @@ def show(deck: Deck) -> None:
         foot(deck, slide)
     if deck.notes:
         notes(slide)
-    keys.listen(keys.DECK, stage="stage")
+    keys.listen(keys.DECK)
     compute_ahead(deck)
 
 

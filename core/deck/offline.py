@@ -17,10 +17,10 @@ from plotly.offline import get_plotlyjs
 
 from core.abstracts import Abstract, Collection
 from core.deck import text
-from core.deck.figures import for_slide, same_axes
+from core.deck.figures import SCALE, for_slide, same_axes
 from core.deck.slides import Slide, headline, plan
 from core.lab import charts
-from core.lab.demo import Demo
+from core.lab.demo import Demo, caption
 from core.lab.verdicts import Verdict
 from core.topics import TopicMap, map_figure
 from core.topics.map_picture import Canvas
@@ -42,23 +42,33 @@ Judged = Callable[[Demo, str], Sequence[Verdict]]
 """(demo, preset) -> the verdicts on its claims."""
 
 
-def claim_figure(fig: go.Figure) -> go.Figure:
-    """The figure of a claim slide."""
-    return for_slide(fig, 728, 560)
+def claim_figure(fig: go.Figure, scale: float = 1.0) -> go.Figure:
+    """The figure of a claim slide; `scale` is how many times the screen holds 1280 × 720 pixels."""
+    return for_slide(fig, 728 * scale, 560 * scale, SCALE * scale)
 
 
-def break_figures(default: go.Figure, broken: go.Figure) -> list[go.Figure]:
+def break_figures(default: go.Figure, broken: go.Figure, scale: float = 1.0) -> list[go.Figure]:
     """The two figures of a break-it slide, on the same axes."""
-    return [for_slide(f, 560, 390, SIDE) for f in same_axes(default, broken)]
+    return [for_slide(f, 560 * scale, 390 * scale, SIDE * scale) for f in same_axes(default, broken)]
 
 
 def deck_map(
-    topic_map: TopicMap, names: Sequence[str], runs: Sequence[int], lit: Sequence[int], dark: bool
+    topic_map: TopicMap,
+    names: Sequence[str],
+    runs: Sequence[int],
+    lit: Sequence[int],
+    dark: bool,
+    *,
+    narrow: bool = False,
+    scale: float = 1.0,
 ) -> go.Figure:
-    """The map of a deck: the papers `lit` are named and bright, all others faint."""
+    """The map of a deck: the papers `lit` are named and bright, all others faint; `narrow` for a phone."""
     named = [name if i in set(lit) else "" for i, name in enumerate(names)]
-    fig = map_figure.figure(topic_map, named, runs, canvas=Canvas(830, 390), dark=dark, lit=lit)
-    return for_slide(fig.update_layout(dragmode=False), 1168, 560, 1168 / 830)
+    canvas = Canvas(370, 430) if narrow else Canvas(830, 390)
+    fig = map_figure.figure(
+        topic_map, named, runs, canvas=canvas, dark=dark, lit=lit, topic_size=15 if narrow else 18
+    ).update_layout(dragmode=False)
+    return fig if narrow else for_slide(fig, 1168 * scale, 560 * scale, 1168 / 830 * scale)
 
 
 class Page:
@@ -81,7 +91,7 @@ class Page:
         default = self.judged(demo, "Default")
         index = headline(default, self.judged(demo, demo.break_it))
         words = text.claim(demo, index, default[index], self.abstract_of(demo))
-        drawn = self.figure(claim_figure(fig), _caption(demo))
+        drawn = self.figure(claim_figure(fig), caption(demo.figures[0]))
         return (
             f'{text.head(demo.name, demo.line)}<div class="halves claim"><div>{words}</div><div>{drawn}</div></div>'
         )
@@ -91,15 +101,11 @@ class Page:
         index = headline(default, broken)
         said = demo.claims[index]
         sides = "".join(
-            f"<div>{text.side(name)}{self.figure(fig, _caption(demo))}{text.sentence(said, found[index])}</div>"
+            f"<div>{text.side(name)}{self.figure(fig, caption(demo.figures[0]))}{text.sentence(said, found[index])}</div>"
             for name, fig, found in zip(("Default", text.broken_name(demo)), figs, (default, broken), strict=True)
         )
         head = text.head("Break it", f"{demo.name}: {text.broken_name(demo)}")
         return f'{head}<div class="halves">{sides}</div>{text.why(demo, said)}'
-
-
-def _caption(demo: Demo) -> str:
-    return " ".join((demo.figures[0].__doc__ or "").split())
 
 
 def write(

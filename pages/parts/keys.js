@@ -1,5 +1,5 @@
-// Keys press the buttons named in `data.presses`; the container `data.stage` fills the window.
-export default function ({ data }) {
+// Keys press the buttons named in `data.presses`; how large the window is, is reported where that is news.
+export default function ({ data, setStateValue }) {
   const press = (event) => {
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
     const name = data.presses[key];
@@ -11,10 +11,12 @@ export default function ({ data }) {
     if (button && !button.disabled) button.click();
   };
   const fit = () => {
-    const stage = data.stage && document.querySelector(`.st-key-${data.stage}`);
-    if (!stage) return;
-    const zoom = Math.min(window.innerWidth / 1280, window.innerHeight / 720);
-    stage.style.zoom = window.innerWidth > 760 && zoom > 1 ? zoom : 1;
+    // figures are drawn anew for the window: they measure themselves, so zoom or a transform would count twice
+    const narrow = window.innerWidth <= 760;
+    const fits = Math.min(window.innerWidth / 1280, window.innerHeight / 720);
+    const scale = narrow ? 1 : Math.min(3, Math.max(1, Math.floor(fits * 8) / 8));
+    if (narrow !== data.window.narrow || scale !== data.window.scale) setStateValue("window", { narrow, scale });
+    document.documentElement.style.setProperty("--k", scale);
   };
   fit();
   window.addEventListener("resize", fit);

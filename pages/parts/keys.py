@@ -7,11 +7,13 @@ form fields keep their keys.
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import streamlit as st
 
 _JS = (Path(__file__).parent / "keys.js").read_text(encoding="utf-8")
+_KEY = "keys"
 _mount = st.components.v2.component("runnable_abstracts.keys", js=_JS)
 
 DECK = {
@@ -28,6 +30,21 @@ DECK = {
 }
 
 
-def listen(presses: dict[str, str], stage: str = "") -> None:
-    """Let keys press buttons: key name -> key of the button's widget. `stage` is enlarged to the window."""
-    _mount(key="keys", data={"presses": presses, "stage": stage}, height=1)
+@dataclass(frozen=True)
+class Window:
+    """The viewer's window as the browser told it: a phone's, or how many times it holds 1280 × 720 pixels."""
+
+    narrow: bool = False
+    scale: float = 1.0
+
+
+def listen(presses: dict[str, str]) -> None:
+    """Let keys press buttons: key name -> key of the button's widget."""
+    data = {"presses": presses, "window": asdict(window())}
+    _mount(key=_KEY, data=data, height=1, on_window_change=lambda: None)
+
+
+def window() -> Window:
+    """The window, as far as the browser has told; Streamlit itself does not know."""
+    told = (st.session_state.get(_KEY) or {}).get("window") or {}
+    return Window(bool(told.get("narrow", False)), float(told.get("scale", 1.0)))

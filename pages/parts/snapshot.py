@@ -8,7 +8,7 @@ import streamlit as st
 
 _HTML = """<button title="Save every figure of this page as SVG; the button on a figure saves a PNG">
 <span>↓</span> SVG</button>"""
-_CSS = """button { all: unset; cursor: pointer; font: inherit; padding: .5rem 0; color: var(--st-text-color); }
+_CSS = """button { all: unset; cursor: pointer; font: 0.875rem/1.6 var(--st-font); padding: .5rem 0; color: var(--st-text-color); }
 button:hover, button:focus-visible { color: var(--st-primary-color); }
 span { padding-right: .35rem; }"""
 _mount = st.components.v2.component(

@@ -79,6 +79,29 @@ def test_a_slide_has_no_chrome_and_fits_a_projector(new_page, address):
         assert min(sizes) >= 20
 
 
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (2560, 1080), (400, 800)])
+def test_figures_are_whole_in_every_window(new_page, address, size):
+    """A figure's drawing is as wide as its place and no wider, and so is the page: nothing is cut or doubled."""
+    page = new_page(viewport={"width": size[0], "height": size[1]})
+    for number in (2, 3, 4):
+        open_deck(page, address, "bass", number)
+        page.wait_for_function(DRAWN)
+        page.wait_for_timeout(800)
+        settled(page)
+        found = page.evaluate(
+            """() => [...document.querySelectorAll('.js-plotly-plot')].map(p => {
+            const svg = p.querySelector('.main-svg').getBoundingClientRect(), place = p.getBoundingClientRect();
+            const words = [...p.querySelectorAll('text')].map(t => t.getBoundingClientRect()).filter(r => r.width);
+            return [svg.width - place.width, svg.right, Math.max(...words.map(r => r.right))]; })"""
+        )
+        assert found
+        for surplus, right, words in found:
+            assert abs(surplus) < 2, (number, found)
+            assert right <= size[0]
+            assert words <= size[0]
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+
+
 def test_notes_open_beside_the_slide(new_page, address):
     page = new_page(viewport={"width": 1280, "height": 720})
     open_deck(page, address, "bass", 3)
