@@ -37,7 +37,7 @@ three metrics, of which only the names R, R′, Q and the purpose are public.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -53,7 +53,7 @@ from core.demos._and_or_shapley_split import Attribution, Explanation, Interacti
 from core.lab import charts
 from core.lab import demo as lab
 from core.lab.demo import Claim, Demo, Measure, Measures, Paper, across_seeds, choice, control
-from core.lab.verdicts import Rule, Samples, Verdict, above, below, difference, in_seeds, join, mean, ratio
+from core.lab.verdicts import Samples, Verdict, above, below, beyond, difference, in_seeds, join, mean, ratio
 
 SALIENT = 0.02
 """An interaction above this share of max |v| counts as salient."""
@@ -277,39 +277,30 @@ def thumbnail(run: Run) -> str:
 # --- claims -------------------------------------------------------------------------------------------
 
 
-def ahead(measure: str, a: str, b: str, margin: float, label: str = "", digits: int = 3) -> Rule:
-    """a lies above b with its whole interval, by at least the margin on average; fails as the mirror of that."""
-    one_sided = above(difference(measure, a, b, digits=digits, label=label), 0, least=margin)
-
-    def rule(samples: Samples) -> Verdict:
-        found = one_sided(samples)
-        if found.outcome != "untestable" and found.effect is not None and abs(found.effect.value) < margin:
-            return replace(found, outcome="unclear", note=f"no practical difference (margin {margin:g})")
-        return found
-
-    return rule
-
-
 def causes_conflict(samples: Samples) -> Verdict:
     """The identity in every seed, and larger conflicts where blocks are cut."""
     most = IDENTITY_MOST / ROUNDING
     identity = mean("identity", AND_OR, label="error of the formula", unit=ERROR, digits=1)
     exact = in_seeds(lambda s: s("identity", AND_OR) < most, identity, fails_to=1, bound=most)
-    larger = ahead("conflict", OTHER, MEANINGFUL, 0, "mean |conflict|, other − meaningful groups:", 2)
+    larger = beyond(
+        difference("conflict", OTHER, MEANINGFUL, digits=2, label="mean |conflict|, other − meaningful groups:"), 0
+    )
     return join([exact(samples), larger(samples)])
 
 
 def sparser(samples: Samples) -> Verdict:
     """Less L1 norm, and fewer salient interactions."""
     less = ratio("l1", AND_OR, AND_ONLY, label="L1 norm, AND-OR / AND only:")
-    fewer = ahead("salient", AND_ONLY, AND_OR, 0, "salient interactions saved:", 1)
+    fewer = beyond(difference("salient", AND_ONLY, AND_OR, digits=1, label="salient interactions saved:"), 0)
     return join([below(less, 1, most=1 - L1_MARGIN)(samples), fewer(samples)])
 
 
 def tells_apart(samples: Samples) -> Verdict:
     """Each metric well above chance, Q above its rivals; the note says what the bare conflict does."""
     parts = [above(mean("auc", m, label=f"AUC of {m}"), AUC_LEAST)(samples) for m in METRICS]
-    parts += [ahead("auc", Q, b, AUC_MARGIN, f"AUC of Q − {b}:")(samples) for b in RIVALS]
+    parts += [
+        beyond(difference("auc", Q, b, digits=3, label=f"AUC of Q − {b}:"), AUC_MARGIN)(samples) for b in RIVALS
+    ]
     beside = difference("auc", Q, CONFLICT, digits=3, label="AUC of Q − |conflict| alone:")(samples)
     return join(parts, f"{beside}")
 
@@ -363,7 +354,10 @@ DEMO = Demo(
         Claim(
             "demonstrating consistency with human intuition",
             "On digits, neighbouring patches are more faithful pairs than others",
-            ahead("digits_q", NEIGHBOURS, APART, Q_MARGIN, "Q, neighbouring − other pairs:"),
+            beyond(
+                difference("digits_q", NEIGHBOURS, APART, digits=3, label="Q, neighbouring − other pairs:"),
+                Q_MARGIN,
+            ),
             probe=digits_probe,
         ),
     ),

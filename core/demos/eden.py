@@ -43,7 +43,7 @@ from core.demos._eden_world import COMMUNITIES, NODES, World, make_world
 from core.lab import charts
 from core.lab import demo as lab
 from core.lab.demo import Claim, Demo, Measure, Measures, Paper, across_seeds, choice, control, fixed
-from core.lab.verdicts import Estimator, Rule, Samples, Verdict, above, all_of, difference, per_seed
+from core.lab.verdicts import Estimator, Rule, Samples, Verdict, all_of, beyond, difference, per_seed
 
 NETWORKS = (DIRECTED, UNDIRECTED)
 HOMOPHILIES = (0.1, 0.25, 0.4, 0.5, 0.6, 0.7, 0.9)
@@ -282,19 +282,6 @@ def thumbnail(run: Run) -> str:
 
 
 # --- claims -------------------------------------------------------------------------------------------
-
-
-def beyond(estimator: Estimator, margin: float) -> Rule:
-    """Holds if surely positive and at least the margin on average, fails as the mirror of that."""
-    positive = above(estimator, 0, least=margin)
-
-    def rule(samples: Samples) -> Verdict:
-        found = positive(samples)
-        if found.effect is not None and abs(found.effect.value) < margin and not found.note.startswith("not "):
-            return replace(found, outcome="unclear", note=f"no practical difference (margin {margin:g})")
-        return found
-
-    return rule
 
 
 def gain_of(measure: str, method: str, label: str) -> Estimator:

@@ -41,7 +41,7 @@ from core.lab import charts, thumbnails
 from core.lab import demo as lab
 from core.lab.demo import Claim, Demo, Measure, Measures, Paper, across_seeds, choice, control
 from core.lab.nets import accuracy
-from core.lab.verdicts import Rule, Samples, Verdict, above, all_of, below, difference, join
+from core.lab.verdicts import Rule, Samples, Verdict, above, all_of, beyond, difference, join
 
 TRAIN, TEST = 300, 32
 TIMING, IG, RANDOM_IG, GRADIENT, SHAP = "TIMING", "IG", "RandIG", "grad × input", "GradientSHAP"
@@ -264,28 +264,11 @@ def thumbnail(run: Run) -> str:
     )
 
 
-def ahead(measure: str, a: str, b: str, side: int, margin: float, label: str = "") -> Rule:
-    """a is above (side +1) or below (−1) b with its whole interval and by at least the margin on average.
-
-    Fails as the mirror of that; a mean within the margin is no practical difference, whatever the interval.
-    """
-    gap = difference(measure, a, b, digits=3, label=label)
-    one_sided = above(gap, 0, least=margin) if side > 0 else below(gap, 0, most=-margin)
-
-    def rule(samples: Samples) -> Verdict:
-        found = one_sided(samples)
-        if found.effect is not None and abs(found.effect.value) < margin and not found.note.startswith("not "):
-            return replace(found, outcome="unclear", note=f"no practical difference (margin {margin:g})")
-        return found
-
-    return rule
-
-
 def beats(a: str, b: str) -> Rule:
     """Ahead of b on both metrics."""
     return all_of(
-        ahead("cpd", a, b, +1, CPD_MARGIN, f"CPD against {b}"),
-        ahead("cpp", a, b, -1, CPP_MARGIN, f"CPP against {b}"),
+        beyond(difference("cpd", a, b, digits=3, label=f"CPD against {b}"), CPD_MARGIN),
+        beyond(difference("cpp", a, b, digits=3, label=f"CPP against {b}"), CPP_MARGIN, side=-1),
     )
 
 
@@ -352,7 +335,11 @@ DEMO = Demo(
         Claim(
             "introduce out-of-distribution samples",
             "Keeping segments brings the path points closer to real series",
-            ahead("energy", TIMING, IG, -1, ENERGY_MARGIN, "energy distance against IG"),
+            beyond(
+                difference("energy", TIMING, IG, digits=3, label="energy distance against IG"),
+                ENERGY_MARGIN,
+                side=-1,
+            ),
             applies=_needs_segments,
         ),
         Claim(

@@ -239,6 +239,23 @@ def below(
     return _one_sided(estimator, bound, -1, bound if fails_above is None else fails_above, most, same)
 
 
+def beyond(estimator: Estimator, margin: float, *, side: int = 1) -> Rule:
+    """Holds if surely above 0 (`side` −1: below) and at least the margin away on average; fails as the mirror.
+
+    A mean within the margin is unclear, no practical difference, whatever the interval.
+    """
+    surely = above(estimator, 0, least=margin) if side > 0 else below(estimator, 0, most=-margin)
+
+    def rule(samples: Samples) -> Verdict:
+        found = surely(samples)
+        small = found.effect is not None and abs(found.effect.value) < margin
+        if small and found.outcome != "untestable" and len(samples.seeds) >= LEAST_SEEDS:
+            return replace(found, outcome="unclear", note=f"no practical difference (margin {margin:g})")
+        return found
+
+    return rule
+
+
 def _one_sided(estimator, bound, side, fails_at, mean_bound, same) -> Rule:
     def rule(samples: Samples) -> Verdict:
         e = estimator(samples)

@@ -13,6 +13,7 @@ from core.lab.verdicts import (
     all_of,
     below,
     best_rival,
+    beyond,
     difference,
     in_seeds,
     join,
@@ -196,3 +197,20 @@ def test_numbers_for_reading(value, text):
 def test_differences_carry_their_sign():
     assert number(0.5, 1, True) == "+0.5"
     assert str(t_interval(np.full(8, 2.0), "difference", unit="points")) == "+2.00 [2.00, 2.00] points"
+
+
+@pytest.mark.parametrize(
+    ("mean_gap", "side", "outcome"),
+    [(0.5, 1, "holds"), (-0.5, 1, "fails"), (0.05, 1, "unclear"), (-0.05, 1, "unclear"), (-0.5, -1, "holds")],
+)
+def test_beyond_a_margin_has_all_outcomes(mean_gap, side, outcome):
+    """Spread 0.01 over 8 seeds: every gap is surely off 0, but 0.05 lies within the margin 0.1."""
+    gap = mean_gap + 0.01 * np.array([-1, 1] * 4)
+    samples = Samples({("m", "a"): gap, ("m", "b"): np.zeros(8)}, range(8))
+    found = beyond(difference("m", "a", "b"), 0.1, side=side)(samples)
+    assert found.outcome == outcome
+    assert ("no practical difference" in found.note) == (outcome == "unclear")
+    few = Samples({("m", "a"): gap[:4], ("m", "b"): np.zeros(4)}, range(4))
+    assert "not enough runs" in beyond(difference("m", "a", "b"), 0.1, side=side)(few).note
+    lost = Samples({("m", "a"): gap * np.nan, ("m", "b"): np.zeros(8)}, range(8))
+    assert beyond(difference("m", "a", "b"), 0.1, side=side)(lost).outcome == "untestable"
