@@ -175,15 +175,9 @@ def _marks(claims: list[tuple[int, Any]]) -> list[go.Scatter]:
         found.append(_lines(intervals, COLOUR[outcome], 3))
     diamond = {"symbol": "diamond-open", "size": 11, "color": charts.FAIL, "line": {"width": 2}}
     found.append(
-        go.Scatter(
-            x=[place(r.broken_margin) for _, r in broken],
-            y=[y for y, _ in broken],
-            mode="markers",
-            cliponaxis=False,
-            customdata=[f"{r.id}|{r.break_it}" for _, r in broken],
-            marker=diamond,
-            text=[f"{safe(r.break_it)}: {safe(r.broken_effect)}" for _, r in broken],
-            hovertemplate="%{text}<extra></extra>",
+        _points(
+            [(y, r.broken_margin, f"{r.id}|{r.break_it}", f"{r.break_it}: {r.broken_effect}") for y, r in broken],
+            diamond,
         )
     )
     hollow = [r.outcome == "unclear" for _, r in claims]
@@ -193,19 +187,22 @@ def _marks(claims: list[tuple[int, Any]]) -> list[go.Scatter]:
         "color": [charts.GROUND if h else c for h, c in zip(hollow, colours, strict=True)],
         "line": {"width": [2 if h else 0 for h in hollow], "color": colours},
     }
-    found.append(
-        go.Scatter(
-            x=[place(r.margin) for _, r in claims],
-            y=[y for y, _ in claims],
-            mode="markers",
-            cliponaxis=False,
-            customdata=[f"{r.id}|" for _, r in claims],
-            marker=dot,
-            text=[f"{safe(r.claim)}: {safe(r.effect)}" for _, r in claims],
-            hovertemplate="%{text}<extra></extra>",
-        )
-    )
+    found.append(_points([(y, r.margin, f"{r.id}|", f"{r.claim}: {r.effect}") for y, r in claims], dot))
     return found
+
+
+def _points(parts: list[tuple[int, float, str, str]], marker: dict) -> go.Scatter:
+    """Points (y, margin, what a click opens, what hover says) as one trace."""
+    return go.Scatter(
+        x=[place(margin) for _, margin, *_ in parts],
+        y=[y for y, *_ in parts],
+        mode="markers",
+        cliponaxis=False,
+        customdata=[target for *_, target, _ in parts],
+        marker=marker,
+        text=[safe(words) for *_, words in parts],
+        hovertemplate="%{text}<extra></extra>",
+    )
 
 
 def _lines(parts: list[tuple[int, float, float]], colour: str, width: float, dash: str = "solid") -> go.Scatter:

@@ -52,7 +52,7 @@ def fields() -> tuple[Field, ...]:
         Field(
             "topic",
             "map.topic",
-            options=(lambda: topic_names(the_map)) if the_map else None,
+            options=(lambda: topic_names(shelf.shown())) if the_map else None,
             wrong="This map has no topic “{}”.".format,
         ),
         Field("q", "map.query"),
@@ -60,15 +60,16 @@ def fields() -> tuple[Field, ...]:
     )
 
 
-def topic_names(the_map: TopicMap) -> list[str]:
+def topic_names(shown: Shown) -> list[str]:
     """Names of the topics of both levels."""
-    return [t.label for m in (the_map, levels.broader(the_map)) for t in m.topics]
+    return [t.label for m in (shown.topic_map, shown.broad()) if m is not None for t in m.topics]
 
 
-def levelled(the_map: TopicMap) -> TopicMap:
-    """The map at the level of topics that was asked for."""
-    broad = st.session_state.get("map.level") == LEVELS[1] and len(the_map.topics) >= levels.LEVELS_FROM
-    return levels.broader(the_map) if broad else the_map
+def levelled(shown: Shown) -> TopicMap:
+    """The map of what is shown at the level of topics that was asked for."""
+    assert shown.topic_map is not None
+    many = len(shown.topic_map.topics) >= levels.LEVELS_FROM
+    return shown.broad() if many and st.session_state.get("map.level") == LEVELS[1] else shown.topic_map
 
 
 def colouring(the_map: TopicMap, dark: bool) -> Colouring | None:
@@ -241,11 +242,14 @@ def side_panel(shown: Shown, the_map: TopicMap, picked: list[str]) -> None:
 
 @st.fragment(run_every=1.5)
 def wait(shown: Shown) -> None:
-    """Search while the map is made; look every second whether it is there."""
-    if shown.ready() or shown.problem:
+    """While a map is made, look every second whether it is there; search and the map before stay in use."""
+    before = shown.topic_map
+    shown.ready()
+    if shown.topic_map is not before or shown.problem:
         st.rerun()
     seconds = shelf.expected_seconds(len(shown.mapped))
-    st.skeleton(height=560)
+    if before is None:
+        st.skeleton(height=560)
     st.caption(
         f"Drawing the map of {len(shown.mapped):,} papers, about {seconds:.0f} seconds. "
         "Search, the table under Collection and every other page work meanwhile."
@@ -254,7 +258,7 @@ def wait(shown: Shown) -> None:
 
 def main() -> None:
     shown = shelf.shown()
-    there = shown.ready()
+    shown.ready()
     wrong = address.read("map", fields())
     with shell.sheet("map"):
         address.messages(wrong)
@@ -264,7 +268,7 @@ def main() -> None:
         with left:
             to_share = toolbar(shown)
             if shown.topic_map is not None:
-                the_map = levelled(shown.topic_map)
+                the_map = levelled(shown)
                 if the_map.has_map:
                     picked = draw_map(shown, the_map)
                     below(shown, the_map)
@@ -278,10 +282,10 @@ def main() -> None:
             st.rerun()
         with right:
             if shown.topic_map is not None:
-                side_panel(shown, levelled(shown.topic_map), picked)
+                side_panel(shown, levelled(shown), picked)
             elif query := (st.session_state.get("map.query") or "").strip():
                 map_panels.found(shown, [m.index for m in shown.search(query)])
-        if not there and not shown.problem:
+        if shown.job is not None:
             with left:
                 wait(shown)
         address.write("map", fields())

@@ -21,7 +21,7 @@ import streamlit as st
 
 from core.abstracts import Abstract, Collection
 from core.abstracts.together import merged
-from core.topics import Neighbour, TopicMap, build_map, place_new, refit
+from core.topics import Neighbour, TopicMap, build_map, levels, place_new, refit
 from core.topics.aside import OnMap, made
 from core.topics.map_figure import safe
 from core.topics.search import Found, SearchIndex
@@ -49,6 +49,7 @@ class Shown:
     problem: str = ""
     job: Future[TopicMap] | None = field(default=None, repr=False)
     drawn: OrderedDict[Hashable, go.Figure] = field(default_factory=OrderedDict, repr=False)
+    _broad: tuple[TopicMap, TopicMap] | None = field(default=None, repr=False)
 
     @cached_property
     def mapped(self) -> tuple[Abstract, ...]:
@@ -80,12 +81,21 @@ class Shown:
 
     @cached_property
     def index(self) -> SearchIndex:
-        """The search index, there before the map is."""
+        """The search index, there before the map is; one and the same with the map's, if that is there."""
+        if self.topic_map is not None:
+            return self.topic_map.search_index
         return SearchIndex([a.title for a in self.mapped], [a.plain for a in self.mapped])
 
     def search(self, query: str, most: int | None = None) -> Found:
         """Papers on the map that fit a query, the best first."""
         return self.index(query, most)
+
+    def broad(self) -> TopicMap:
+        """The map at the coarser level of topics; made once for each map."""
+        assert self.topic_map is not None
+        if self._broad is None or self._broad[0] is not self.topic_map:
+            self._broad = self.topic_map, levels.broader(self.topic_map)
+        return self._broad[1]
 
     def figure(self, key: Hashable, draw: Callable[[], go.Figure]) -> go.Figure:
         """A figure of this collection from the last ones drawn; nobody may change it."""
@@ -101,6 +111,7 @@ class Shown:
             job, self.job = self.job, None
             try:
                 self.topic_map = job.result()
+                self.drawn.clear()  # they show the map before
             except BrokenProcessPool:
                 _workers.clear()
                 self.problem = "The map could not be made: its process ended, most likely for want of memory."

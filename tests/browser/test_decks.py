@@ -114,28 +114,29 @@ def test_notes_open_beside_the_slide(new_page, address):
 
 
 def test_stepping_through_ten_methods_is_quick(new_page, address):
-    """Each slide's figure stands within half a second of the key, once the neighbours were computed ahead."""
+    """Each slide's figure stands within half a second of the key, once its neighbours were computed ahead."""
     page = new_page(viewport={"width": 1280, "height": 720})
-    open_deck(page, address, ",".join(TEN), 2)
+    open_deck(page, address, ",".join(TEN), 22)
+    for number in range(21, 1, -1):  # backwards, so that both neighbours of every slide are computed
+        page.wait_for_timeout(300)
+        page.keyboard.press("ArrowLeft")
+        at_slide(page, number)
     waits = []
     for number in range(3, 23):
-        page.wait_for_timeout(900)  # a speaker says at least this much, while the next slide is computed ahead
+        page.wait_for_timeout(600)
         page.evaluate(
-            """() => { window.stood = null; const t = performance.now();
-            const old = document.querySelector('.js-plotly-plot');
+            """() => { window.stood = null; const before = document.querySelector('.slide-head')?.textContent;
             document.addEventListener('keydown', () => { const begun = performance.now(); const look = () => {
               const head = document.querySelector('.slide-head')?.textContent;
               const now = document.querySelector('.js-plotly-plot .main-svg');
-              if (head !== window.lastHead && now) { window.stood = performance.now() - begun; window.lastHead = head; }
-              else requestAnimationFrame(look); }; look(); }, { once: true, capture: true });
-            window.lastHead = document.querySelector('.slide-head')?.textContent; }"""
+              if (head !== before && now) window.stood = performance.now() - begun;
+              else requestAnimationFrame(look); }; look(); }, { once: true, capture: true }); }"""
         )
         page.keyboard.press("ArrowRight")
         page.wait_for_function("() => window.stood !== null")
-        waits.append(page.evaluate("() => window.stood"))
+        waits.append(round(page.evaluate("() => window.stood")))
         at_slide(page, number)
-    waits.sort()
-    assert waits[len(waits) // 2] < 500, waits
+    assert max(waits) < 500, waits
 
 
 def test_choosing_by_topic_and_starting(new_page, address):

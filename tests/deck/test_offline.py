@@ -3,6 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as ET
+from html import escape
 
 import pytest
 
@@ -62,11 +63,9 @@ def test_markdown_renders_neither_tags_nor_pictures():
     assert "<iframe" not in html
 
 
-def test_a_formula_that_nobody_can_read_stays_as_it_was():
-    for broken in (r"\frac{1", r"\begin{cases} 1", r"\left("):
-        assert offline.mathml(broken).startswith(("<code>", "<math"))
+def test_a_formula_never_becomes_anything_else():
     for evil in (r"\text{<script>}", r"\text{<script>1</script>}", r"\text{<b onclick=x></b>}"):
-        assert offline.mathml(evil).startswith("<code>")
+        assert offline.mathml(evil) == f"<code>{escape(evil)}</code>"
         assert "<script" not in offline.mathml(evil)
         assert "<b " not in offline.html_of(f"a ${evil}$ b")
 

@@ -1,11 +1,16 @@
 """An own list: read, shown, added to, forgotten; a bad file never replaces a good one."""
 
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+
+import plotly.graph_objects as go
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from core.abstracts import read_collection, read_texts
 from core.abstracts.together import merged
+from core.topics import build_map
 from pages.parts import library, shelf, shell
 from tests.pages.test_pages import ROOT, TIMEOUT, page, words
 
@@ -116,6 +121,31 @@ def test_a_paper_of_ours_in_a_stranger_list_runs():
     found = read_texts([(f'title,abstract\nSome title,"{abstract.text.replace(chr(34), chr(34) * 2)}"\n', "x.csv")])
     assert library.demo_of(found.abstracts[0]) is not None
     assert shelf.Shown(found).runs == [0]
+
+
+def test_a_new_map_replaces_the_figures_of_the_old():
+    shown = shelf.Shown(library.collection())
+    shown.start(build_map, shelf.OnMap(shown.mapped))
+    old = shown.topic_map
+    first = shown.figure("key", go.Figure)
+    assert shown.figure("key", go.Figure) is first
+    broad = shown.broad()
+    assert shown.broad() is broad
+    shown.job = Future()
+    shown.job.set_result(build_map(shelf.OnMap(shown.mapped), topics=8))
+    assert shown.ready()
+    assert shown.topic_map is not old
+    assert shown.figure("key", go.Figure) is not first
+    assert shown.broad() is not broad
+
+
+def test_a_map_whose_process_dies_is_told_and_the_list_stays():
+    shown = shelf.Shown(library.collection())
+    shown.job = Future()
+    shown.job.set_exception(BrokenProcessPool("gone"))
+    assert not shown.ready()
+    assert "want of memory" in shown.problem
+    assert len(shown.search("federated")) == 2
 
 
 def test_merged_keeps_one_of_each():

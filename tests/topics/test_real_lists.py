@@ -36,7 +36,7 @@ def test_nearest_papers_share_the_official_area():
     texts, labels = labelled("ijcai*.jsonl", "area")
     found = agreement(vectorise(texts).rows, labels)
     chance = float(sum((labels == c).mean() ** 2 for c in set(labels)))
-    assert found >= 0.5, (found, chance)
+    assert found >= 0.52, (found, chance)
     assert found > 2 * chance
 
 
@@ -45,10 +45,7 @@ def test_a_conference_is_read_whole_and_its_map_is_trustworthy():
     collection = read_text(file.read_bytes(), file.name)
     assert len(collection) == 3476
     assert collection.report.skipped == ()
-    some = [a.plain for a in collection.abstracts[:1000]]  # the first thousand: a quick test
-    rows = vectorise(some).rows
-    xy = layout.arrange(rows)
-    assert np.array_equal(xy, layout.arrange(rows)), "two runs are identical"
-    kept, trustworthy = layout.kept(rows, xy)
-    assert trustworthy >= 0.93
-    assert kept >= 0.35
+    rows = vectorise([f"{a.title}. {a.title}. {a.plain}" for a in collection]).rows
+    kept, trustworthy = layout.kept(rows, layout.arrange(rows))
+    assert trustworthy >= 0.97
+    assert kept >= 0.4
