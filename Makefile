@@ -24,6 +24,7 @@ study: $(VENV)/.run
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.serving
 
 screenshots: $(VENV)/.dev
 	$(BIN)/python -m tests.browser.screenshots

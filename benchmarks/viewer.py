@@ -60,8 +60,6 @@ class Viewer:
     address: str
     seen: str = ""
     errors: list[str] = field(default_factory=list)
-    widgets: dict[str, str] = field(default_factory=dict)
-    """label -> id of the text areas, sliders and buttons of the last run"""
     _socket: websockets.ClientConnection | None = None
 
     async def open(self) -> Viewer:
@@ -78,25 +76,19 @@ class Viewer:
         if self._socket is not None:
             await self._socket.close()
 
-    async def visit(self, page: str = "", query: str = "", **values: str) -> float:
-        """Run a page as a navigation to it does; returns the seconds until its script has ended.
-
-        `values` sets text widgets by the label they have (spaces as underscores).
-        """
+    async def visit(self, page: str = "", query: str = "") -> float:
+        """Run a page as a navigation to it does; returns the seconds until its script has ended."""
         message = BackMsg()
         message.rerun_script.query_string = query
         message.rerun_script.page_name = page
         message.rerun_script.context_info.url = f"http://{self.address}/{page}"
-        for label, value in values.items():
-            state = message.rerun_script.widget_states.widgets.add()
-            state.id, state.string_value = self.widgets[label.replace("_", " ")], value
         return await self._run(message)
 
     async def _run(self, message: BackMsg) -> float:
         assert self._socket is not None
         start = time.perf_counter()
         await self._socket.send(message.SerializeToString())
-        self.seen, self.errors, self.widgets = "", [], {}
+        self.seen, self.errors = "", []
         async with asyncio.timeout(LIMIT):
             while True:
                 forward = ForwardMsg.FromString(await self._socket.recv())  # type: ignore[arg-type]
@@ -117,6 +109,3 @@ class Viewer:
         if kind in ("markdown", "heading", "alert", "code", "html"):
             part = getattr(element, kind)
             self.seen += " " + (getattr(part, "body", "") or getattr(part, "code_text", ""))
-        if kind in ("text_area", "text_input", "button"):
-            part = getattr(element, kind)
-            self.widgets[part.label] = part.id
